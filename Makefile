@@ -1,0 +1,55 @@
+# Everything this project does is a target here. `make help` lists them; nothing is installed by hand.
+
+PYTHON = $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(shell \
+    $(p) -c 'import sys, venv, ensurepip; print("$(p)" if sys.version_info >= (3, 11) else "")' 2>/dev/null)))
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format docs demo oracle clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Made again only when what is to be installed changes.
+$(VENV)/runtime: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer with venv found: install python3.11 and python3-venv (tried python3, python3.13, python3.12, python3.11)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) ..."
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/runtime
+	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+run: $(VENV)/runtime ## serve on 127.0.0.1:9092, data in ./data; ARGS="--dev" and so on
+	@exec $(BIN)/python -m coordinator_server run $(ARGS)
+
+test: $(VENV)/dev ## run the tests; ARGS="-k name" and so on
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: $(VENV)/dev ## format, lint, types, import rules, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tools.generate_docs --check
+
+format: $(VENV)/dev ## put the code into its format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/dev ## print the generated pages of docs/ again
+	$(BIN)/python -m tools.generate_docs
+
+demo: $(VENV)/dev ## watch a group rebalance, and why
+	$(BIN)/python -m tools.demo
+
+oracle: $(VENV)/dev ## compare with what Kafka 4.1.1 answers
+	$(BIN)/python -m tools.check_oracle
+
+clean: ## remove the environment and all caches; data stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,3 @@
+"""A standalone Kafka group coordinator."""
+
+__version__ = "0.1.0"

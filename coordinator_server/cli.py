@@ -1,0 +1,222 @@
+"""The command line. What a command needs is imported when it runs: the server starts without rich.
+
+Exit codes: 0 fine, 1 it did not work, 2 the settings or the arguments are wrong.
+"""
+
+import contextlib
+import json
+import sys
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+from urllib.parse import quote
+
+import typer
+
+from coordinator_server import __version__
+
+app = typer.Typer(
+    name="coordinator-server",
+    help="A standalone Kafka group coordinator.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+groups = typer.Typer(help="Look at the groups of a running server.", no_args_is_help=True)
+app.add_typer(groups, name="groups", rich_help_panel=None)
+
+
+class Format(StrEnum):
+    """How a command prints its result."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+HttpOption = Annotated[
+    str, typer.Option("--http", envvar="COORDINATOR_HTTP", help="The server's HTTP listener.")
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
+DEFAULT_HTTP = "http://127.0.0.1:9404"
+
+
+def _fail(message: str, code: int = 1) -> NoReturn:
+    typer.echo(f"error: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print it and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    config: Annotated[
+        Path | None, typer.Option("--config", help="A file like Kafka's server.properties.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a property; may be repeated."),
+    ] = None,
+    listeners: Annotated[
+        str | None, typer.Option("--listeners", help="As --set listeners=...")
+    ] = None,
+    log_dirs: Annotated[
+        str | None, typer.Option("--log-dirs", help="As --set log.dirs=...")
+    ] = None,
+    dev: Annotated[
+        bool,
+        typer.Option("--dev", help="No initial rebalance delay, data in a temporary folder."),
+    ] = False,
+) -> None:
+    """Serve Kafka clients until SIGTERM or SIGINT."""
+    flags = {
+        name: value
+        for name, value in {"listeners": listeners, "log.dirs": log_dirs}.items()
+        if value is not None
+    }
+    with _presets(dev) as presets:
+        code = _run(presets, config, settings or [], flags, dev)
+    raise typer.Exit(code)
+
+
+@contextlib.contextmanager
+def _presets(dev: bool) -> Iterator[dict[str, str]]:
+    """What `--dev` sets; its data directory is gone when the server is."""
+    if not dev:
+        yield {}
+        return
+    from coordinator_server.config import DEV_SETTINGS
+
+    with tempfile.TemporaryDirectory(prefix="coordinator-", ignore_cleanup_errors=True) as data:
+        yield {**DEV_SETTINGS, "log.dirs": data}
+
+
+def _run(
+    presets: Mapping[str, str],
+    file: Path | None,
+    settings: list[str],
+    flags: Mapping[str, str],
+    dev: bool,
+) -> int:
+    from coordinator_server.config import Config, ConfigError, advertised_warnings, load
+    from coordinator_server.observe import log
+
+    try:
+        config, warnings = load(presets=presets, file=file, settings=settings, flags=flags)
+    except ConfigError as error:
+        for problem in error.problems:
+            typer.echo(f"error: {problem}", err=True)
+        return 2
+    log.configure(level=config.log_level, line_format=config.log_format)
+    logger = log.get_logger()
+    for warning in warnings:
+        logger.warning("config_warning", message=warning)
+
+    def look_up_advertised(config: Config) -> None:
+        for warning in advertised_warnings(config.listeners, config.advertised()):
+            logger.warning("advertised_listener_warning", message=warning)
+
+    # A name server may keep us waiting; nobody else should.
+    threading.Thread(target=look_up_advertised, args=(config,), daemon=True).start()
+    from coordinator_server.app import main as serve
+
+    try:
+        return serve(config, dev)
+    except OSError as error:
+        logger.error("cannot_run", error=str(error))
+        return 1
+
+
+@app.command()
+def healthcheck(
+    bootstrap: Annotated[
+        str, typer.Option("--bootstrap", help="A Kafka listener of the server.")
+    ] = "127.0.0.1:9092",
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds per step.")] = 5.0,
+) -> None:
+    """Exit with 0 if the server names a group coordinator, else with 1."""
+    from coordinator_server.config.listeners import parse_address
+    from coordinator_server.healthcheck import Unhealthy, find_coordinator
+
+    try:
+        address = parse_address(bootstrap)
+    except ValueError as error:
+        _fail(f"--bootstrap: {error}", code=2)
+    try:
+        coordinator = find_coordinator(address.host, address.port, timeout)
+    except Unhealthy as error:
+        _fail(str(error))
+    typer.echo(f"coordinator at {coordinator}")
+
+
+@groups.command("list")
+def list_groups(http: HttpOption = DEFAULT_HTTP, form: FormatOption = Format.TEXT) -> None:
+    """List the groups, with what their last rebalance was about."""
+    answer = _get(http, "/api/groups")
+    if form is Format.JSON:
+        typer.echo(json.dumps(answer, indent=2))
+        return
+    from coordinator_server.explain import print_groups
+
+    print_groups(answer["groups"])
+
+
+@groups.command("why")
+def why(group: str, http: HttpOption = DEFAULT_HTTP, form: FormatOption = Format.TEXT) -> None:
+    """Say why GROUP rebalanced: reason, culprit, duration, the latest first."""
+    answer = _get(http, f"/api/groups/{quote(group, safe='')}/why")
+    if form is Format.JSON:
+        typer.echo(json.dumps(answer, indent=2))
+        return
+    from coordinator_server.explain import print_why
+
+    print_why(answer)
+
+
+def _get(http: str, path: str) -> Any:
+    """A JSON answer of the server's HTTP side; ends the command with one line if there is none."""
+    if not http.startswith(("http://", "https://")):
+        _fail(f"--http: {http!r} is no URL, expected http://host:port", code=2)
+    try:
+        with urllib.request.urlopen(http.rstrip("/") + path, timeout=10) as answer:  # noqa: S310
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        _fail(_error_of(error))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        _fail(f"cannot ask {http}: {reason}; is the server running with http.listener there?")
+
+
+def _error_of(error: urllib.error.HTTPError) -> str:
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        return str(json.load(error)["error"])
+    return f"{error.url} answers {error.code} {error.reason}"
+
+
+def main() -> None:
+    """The entry point of the console script."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)

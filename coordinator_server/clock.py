@@ -1,0 +1,64 @@
+"""The two clocks: the system's, and one that tests move by hand."""
+
+import time
+from collections.abc import Callable
+
+from coordinator_server.ports import Clock
+
+_NANOS_PER_MS = 1_000_000
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never jump."""
+        return time.monotonic_ns() // _NANOS_PER_MS
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return time.time_ns() // _NANOS_PER_MS
+
+
+class ManualClock:
+    """A clock that `advance` moves; with `base` it also runs on by itself, ahead of the base.
+
+    Without a base it stands at `monotonic_ms` and `wall_ms` until it is moved.
+    """
+
+    def __init__(
+        self,
+        monotonic_ms: int = 1_000_000,
+        wall_ms: int = 1_700_000_000_000,
+        *,
+        base: Clock | None = None,
+    ) -> None:
+        self._base = base
+        self._monotonic_ms = 0 if base else monotonic_ms
+        self._wall_ms = 0 if base else wall_ms
+        self._listeners: list[Callable[[], None]] = []
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that only `advance`, or the base, moves."""
+        return self._monotonic_ms + (self._base.monotonic_ms() if self._base else 0)
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch, moved together with the monotonic clock."""
+        return self._wall_ms + (self._base.wall_ms() if self._base else 0)
+
+    def on_advance(self, listener: Callable[[], None]) -> None:
+        """Call `listener()` after every move: timers armed in real time have to look again."""
+        self._listeners.append(listener)
+
+    def advance(self, ms: int) -> None:
+        """Move both clocks forward by `ms` milliseconds.
+
+        Raises:
+            ValueError: for a negative `ms`: a monotonic clock never goes back.
+        """
+        if ms < 0:
+            raise ValueError(f"ms={ms}: a clock moves forward only, expected 0 or more")
+        self._monotonic_ms += ms
+        self._wall_ms += ms
+        for listener in self._listeners:
+            listener()

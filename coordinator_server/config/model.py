@@ -1,0 +1,174 @@
+"""The settings: Kafka's broker properties that are read here, and a few of our own.
+
+An attribute is the property's name with underscores for dots; `docs/config.md` is made from it.
+"""
+
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from coordinator_server.config.listeners import (
+    SECURITY_PROTOCOLS,
+    Address,
+    Listener,
+    advertised_problems,
+    listener_problems,
+    undialable_problems,
+)
+from coordinator_server.config.types import (
+    INT_MAX,
+    Boolean,
+    Directory,
+    HttpAddress,
+    Int,
+    Listeners,
+    Long,
+    ProtocolMap,
+    Topics,
+    Word,
+)
+
+OWN = frozenset({"cluster.id", "http.listener", "log.flush", "log.format", "log.level", "topics"})
+"""Properties Kafka does not have."""
+
+
+def setting(default: Any, doc: str, *, ge: int | None = None, le: int | None = None) -> Any:
+    """A property's default, bounds and documentation."""
+    return Field(default, description=doc, ge=ge, le=le)
+
+
+class Config(BaseModel):
+    """Every setting, checked. Build it with `load`, or `Config()` for the defaults."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        alias_generator=lambda name: name.replace("_", "."),
+    )
+
+    # Who and where
+    node_id: Int = setting(1, "This node's id in every answer. `broker.id` is read too.", ge=0)
+    cluster_id: str | None = setting(
+        None, "The cluster's id; made at the first start and kept with the data if not given."
+    )
+    listeners: Listeners = setting(
+        (Listener("PLAINTEXT", "127.0.0.1", 9092),),
+        "Where Kafka clients connect. An empty host listens on all interfaces, port 0 takes a free "
+        "port. If only `advertised.listeners` is given, its ports on all interfaces.",
+    )
+    advertised_listeners: Listeners = setting(
+        (), "What clients are told to connect to; `listeners` where it is not given."
+    )
+    listener_security_protocol_map: ProtocolMap = setting(
+        tuple((name, name) for name in SECURITY_PROTOCOLS),
+        "The security protocol of every listener name. Only PLAINTEXT is served.",
+    )
+    http_listener: HttpAddress = setting(
+        Address("127.0.0.1", 9404),
+        "Where metrics, health and the JSON API are served; an empty value switches HTTP off.",
+    )
+
+    # Connections
+    socket_request_max_bytes: Int = setting(
+        104_857_600, "The largest request; a larger one closes its connection.", ge=1
+    )
+    max_connections: Int = setting(INT_MAX, "Connections at once, over all listeners.", ge=0)
+    max_connections_per_ip: Int = setting(INT_MAX, "Connections at once from one address.", ge=1)
+    connections_max_idle_ms: Long = setting(
+        600_000, "A connection without requests for this long is closed; -1 never.", ge=-1
+    )
+
+    # Data
+    log_dirs: Directory = setting(
+        Path("data"), "The data directory. `log.dir` is read too; several are refused."
+    )
+    log_flush: Annotated[Literal["commit", "interval", "os"], Word] = setting(
+        "commit",
+        "When records are on disk: before they are answered (`commit`), every "
+        "`log.flush.interval.ms` (`interval`), or when the system likes (`os`).",
+    )
+    log_flush_interval_ms: Long = setting(
+        1_000, "How often data is synced to disk with `log.flush=interval`.", ge=1
+    )
+    log_segment_bytes: Int = setting(
+        1_073_741_824, "Size at which a topic's log begins a new segment file.", ge=1_048_576
+    )
+
+    # Topics
+    topics: Topics = setting((), "Topics that exist from the start: `orders:4,payments:2`.")
+    auto_create_topics_enable: Boolean = setting(
+        True, "Whether topics are made when a client first asks for them."
+    )
+    num_partitions: Int = setting(1, "Partitions of a topic made without a count.", ge=1)
+    message_max_bytes: Int = setting(1_048_588, "The largest record batch of a topic.", ge=0)
+
+    # Offsets
+    offsets_topic_num_partitions: Int = setting(
+        50, "Partitions of the coordinator's log; never change it once there is data.", ge=1
+    )
+    offsets_topic_segment_bytes: Int = setting(
+        104_857_600, "Size at which the coordinator's log begins a new segment file.", ge=1
+    )
+    offsets_commit_timeout_ms: Int = setting(
+        5_000, "How long a write of the coordinator may take before it is answered as failed.", ge=1
+    )
+    offset_metadata_max_bytes: Int = setting(
+        4_096, "The longest metadata text of a committed offset, in UTF-16 units as in Kafka.", ge=0
+    )
+
+    # Classic groups
+    group_min_session_timeout_ms: Int = setting(
+        6_000, "The shortest session a member may ask for.", ge=0
+    )
+    group_max_session_timeout_ms: Int = setting(
+        1_800_000, "The longest session a member may ask for.", ge=1
+    )
+    group_initial_rebalance_delay_ms: Int = setting(
+        3_000, "How long the first rebalance of an empty group waits for more members.", ge=0
+    )
+    group_max_size: Int = setting(INT_MAX, "Members of one group.", ge=1)
+
+    # The server's own log
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Word] = setting(
+        "info", "The least important lines that are logged."
+    )
+    log_format: Annotated[Literal["auto", "console", "json"], Word] = setting(
+        "auto", "How lines are written; `auto` is console on a terminal and JSON elsewhere."
+    )
+
+    def advertised(self) -> tuple[Listener, ...]:
+        """What clients of each listener are told, in the order of `listeners`.
+
+        A listener without an advertised one is told as it is; without a host, by this machine's
+        name; port 0 stays 0: only whoever binds it knows the port.
+        """
+        told = {listener.name: listener for listener in self.advertised_listeners}
+        return tuple(
+            told.get(own.name) or (own if own.host else own._replace(host=socket.gethostname()))
+            for own in self.listeners
+        )
+
+    def problems(self) -> Iterable[tuple[str, str]]:
+        """Settings that are right each, but not together: the property to blame, and why."""
+        protocols = dict(self.listener_security_protocol_map)
+        for problem in listener_problems(self.listeners, protocols):
+            yield "listeners", problem
+        for problem in undialable_problems(self.advertised_listeners, self.listeners):
+            yield "listeners", problem
+        for problem in advertised_problems(self.advertised_listeners, self.listeners):
+            yield "advertised.listeners", problem
+        longest = self.group_max_session_timeout_ms
+        if self.group_min_session_timeout_ms > longest:
+            yield (
+                "group.min.session.timeout.ms",
+                f"expected at most group.max.session.timeout.ms={longest}",
+            )
+
+
+def property_names() -> dict[str, str]:
+    """The attribute of every property, in the order of the documentation."""
+    return {name.replace("_", "."): name for name in Config.model_fields}

@@ -1,0 +1,271 @@
+"""Where settings come from, in rising order: presets, a file, the environment, `--set`, flags.
+
+Everything that is wrong is found in one go and reported by property name, with the value, where it
+came from and what was expected.
+"""
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import ValidationError
+
+from coordinator_server.config.kafka_names import KAFKA_NAMES
+from coordinator_server.config.listeners import parse_listeners
+from coordinator_server.config.model import OWN, Config, property_names
+from coordinator_server.config.properties import parse_properties
+from coordinator_server.config.types import expected
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+DEV_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "true"}
+"""What `--dev` sets, below everything that is said explicitly."""
+
+SYNONYMS = {"broker.id": "node.id", "log.dir": "log.dirs"}
+
+NOT_PROPERTIES = frozenset(
+    {
+        "KAFKA_VERSION",
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_LOG4J_OPTS",
+        "KAFKA_OPTS",
+        "KAFKA_JMX_OPTS",
+        "KAFKA_JVM_PERFORMANCE_OPTS",
+        "KAFKA_GC_LOG_OPTS",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL",
+        "KAFKA_LOG4J_LOGGERS",
+        "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+        "KAFKA_JMX_HOSTNAME",
+    }
+)
+"""Variables of Kafka's image that are no properties (kafka.docker.KafkaDockerWrapper)."""
+
+UNENFORCED = {
+    "authorizer.class.name": "there are no ACLs here yet: every client may do everything",
+}
+"""Properties whose silent loss would open a door."""
+
+
+class Setting(NamedTuple):
+    """A value as text, and where it was given."""
+
+    name: str
+    value: str
+    origin: str
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with the settings."""
+
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return f"{self.where}: {self.message}"
+
+
+class ConfigError(Exception):
+    """Settings that cannot be used; `problems` has every single one."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class Loaded(NamedTuple):
+    """A usable configuration and what should be said about it."""
+
+    config: Config
+    warnings: tuple[str, ...]
+
+
+def load(
+    *,
+    presets: Mapping[str, str] | None = None,
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    settings: Iterable[str] = (),
+    flags: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Gather all sources and check them.
+
+    Args:
+        presets: names and values that count as defaults (`--dev`).
+        file: a file in the syntax of `server.properties`.
+        environ: the environment, by default the process's own; only `KAFKA_...` is read.
+        settings: the `name=value` of each `--set`.
+        flags: names and values given by command line flags of their own.
+
+    Raises:
+        ConfigError: with everything that is wrong.
+    """
+    problems: list[Problem] = []
+    gathered = [
+        *_from_mapping(presets or {}, "preset"),
+        *_from_file(file, problems),
+        *_from_environ(os.environ if environ is None else environ),
+        *_from_assignments(settings, problems),
+        *_from_mapping(flags or {}, "command line"),
+    ]
+    known, warnings = _known(_last_of_each(gathered))
+    _resolve_synonyms(known, problems)
+    _derive_listeners(known)
+    config, wrong = _validate(known)
+    problems += wrong
+    if problems:
+        raise ConfigError(problems)
+    return Loaded(config, tuple(warnings))
+
+
+def _from_mapping(values: Mapping[str, str], origin: str) -> Iterator[Setting]:
+    for name, value in values.items():
+        yield Setting(name, value, origin)
+
+
+def _from_file(file: Path | None, problems: list[Problem]) -> Iterator[Setting]:
+    if file is None:
+        return
+    try:
+        for line, name, value in parse_properties(file.read_text(encoding="utf-8")):
+            yield Setting(name, value.strip(), f"{file}:{line}")
+    except OSError as error:
+        problems.append(Problem(str(file), f"cannot be read: {error.strerror}"))
+    except UnicodeDecodeError as error:
+        problems.append(Problem(str(file), f"byte {error.start} is not UTF-8, expected UTF-8 text"))
+    except ValueError as error:
+        problems.append(Problem(str(file), str(error)))
+
+
+def _from_environ(environ: Mapping[str, str]) -> Iterator[Setting]:
+    for variable, value in environ.items():
+        if variable.startswith("KAFKA_") and variable not in NOT_PROPERTIES:
+            yield Setting(environment_name(variable), value.strip(), variable)
+
+
+def environment_name(variable: str) -> str:
+    """The property an environment variable stands for: `_` is a dot, `__` a `_`, `___` a `-`."""
+    dotted = variable.removeprefix("KAFKA_").lower().replace("_", ".")
+    return dotted.replace("...", "-").replace("..", "_")
+
+
+def _from_assignments(settings: Iterable[str], problems: list[Problem]) -> Iterator[Setting]:
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if equals and name.strip():
+            yield Setting(name.strip(), value.strip(), "--set")
+        else:
+            problems.append(Problem(f"--set {text}", "expected name=value"))
+
+
+def _last_of_each(settings: Iterable[Setting]) -> dict[str, Setting]:
+    return {setting.name: setting for setting in settings}
+
+
+def _known(settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[str]]:
+    """The settings that are ours or Kafka's, and a warning for every other."""
+    known, warnings = {}, []
+    for name, setting in settings.items():
+        if name in OWN or name in KAFKA_NAMES:
+            known[name] = setting
+        elif not name.startswith("listener.name."):
+            warnings.append(f"{name} ({setting.origin}): no such property{_did_you_mean(name)}")
+        if name in UNENFORCED and setting.value:
+            warnings.append(f"{name}={setting.value} ({setting.origin}): {UNENFORCED[name]}")
+    return known, warnings
+
+
+def _did_you_mean(name: str) -> str:
+    close = difflib.get_close_matches(name, OWN | KAFKA_NAMES, n=1, cutoff=0.8)
+    return f", did you mean {close[0]}?" if close else ""
+
+
+def _resolve_synonyms(known: dict[str, Setting], problems: list[Problem]) -> None:
+    """Let Kafka's older names speak where the newer ones do not."""
+    if known.get("broker.id", Setting("", "", "")).value == "-1":
+        del known["broker.id"]
+    both = known.get("broker.id"), known.get("node.id")
+    if both[0] and both[1] and both[0].value != both[1].value:
+        problems.append(
+            Problem(
+                _where(both[0]), f"expected the same as node.id={both[1].value} ({both[1].origin})"
+            )
+        )
+    for old, new in SYNONYMS.items():
+        if old in known:
+            known.setdefault(new, known.pop(old))
+
+
+def _derive_listeners(known: dict[str, Setting]) -> None:
+    """Do with listeners what Kafka's image does, so that its settings work here.
+
+    Listeners of controllers are not opened, and `advertised.listeners` alone stands for its ports
+    on all interfaces.
+    """
+    controllers = known.get("controller.listener.names")
+    advertised = known.get("advertised.listeners")
+    if "listeners" not in known and advertised:
+        known["listeners"] = advertised._replace(value=_on_all_interfaces(advertised.value))
+    if controllers and "listeners" in known:
+        names = {name.strip().upper() for name in controllers.value.split(",")}
+        listeners = known["listeners"]
+        kept = [
+            part
+            for part in listeners.value.split(",")
+            if part.partition("://")[0].strip().upper() not in names
+        ]
+        known["listeners"] = listeners._replace(value=",".join(kept))
+
+
+def _on_all_interfaces(advertised: str) -> str:
+    try:
+        parsed = parse_listeners(advertised)
+    except ValueError:
+        return advertised
+    return ",".join(str(listener._replace(host="0.0.0.0")) for listener in parsed)  # noqa: S104
+
+
+def _validate(known: Mapping[str, Setting]) -> tuple[Config, list[Problem]]:
+    """The configuration, and what is wrong with it.
+
+    With wrong values left at their defaults the rest is checked once more, so that settings which
+    do not go together are reported in the same run.
+    """
+    attributes = property_names()
+    given = {name: setting for name, setting in known.items() if name in attributes}
+    try:
+        config, problems = _config(given), []
+    except ValidationError as error:
+        wrong = {str(found["loc"][0]): found for found in error.errors()}
+        problems = [
+            Problem(_where(given[name]), _message(name, found)) for name, found in wrong.items()
+        ]
+        given = {name: setting for name, setting in given.items() if name not in wrong}
+        config = _config(given)
+    problems += [Problem(_where_of(given, name), why) for name, why in config.problems()]
+    return config, problems
+
+
+def _config(given: Mapping[str, Setting]) -> Config:
+    return Config.model_validate({name: setting.value for name, setting in given.items()})
+
+
+def _message(name: str, found: "ErrorDetails") -> str:
+    """What a parser of ours said, else what the field takes."""
+    said = found["msg"].removeprefix("Value error, ")
+    if found["type"] == "value_error" and said:
+        return said
+    if found["type"] == "less_than_equal":
+        return f"expected at most {found['ctx']['le']}"
+    return f"expected {expected(Config.model_fields[property_names()[name]])}"
+
+
+def _where(setting: Setting) -> str:
+    return f"{setting.name}={setting.value} ({setting.origin})"
+
+
+def _where_of(given: Mapping[str, Setting], name: str) -> str:
+    return _where(given[name]) if name in given else f"{name} (default)"

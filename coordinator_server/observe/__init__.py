@@ -1,0 +1,1 @@
+"""What people and monitors see: log lines, metrics, timelines, health and the JSON API."""

@@ -1,0 +1,122 @@
+"""Counters as plain integers: what the hot path touches; Prometheus reads them at a scrape."""
+
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+
+from coordinator_server.group.reasons import (
+    MemberRemoved,
+    Observation,
+    Outcome,
+    RebalanceEvent,
+    RebalanceReason,
+    RemovalReason,
+)
+
+LATENCY_SECONDS = (
+    *(0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005),
+    *(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
+)
+"""Bucket bounds for work of the server itself."""
+
+REBALANCE_SECONDS = (
+    *(0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5),
+    *(5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0),
+)
+"""Bucket bounds for rebalances: clients take from a millisecond to ten minutes."""
+
+
+class Histogram:
+    """Fixed buckets; `counts[i]` holds values up to `bounds[i]`, the last one those above all."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(self.bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value, or one that stands for `times` of them."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulated counts by upper bound, as Prometheus has them."""
+        cumulated, pairs = 0, []
+        for bound, number in zip((*self.bounds, math.inf), self.counts, strict=True):
+            cumulated += number
+            pairs.append(("+Inf" if bound == math.inf else str(bound), float(cumulated)))
+        return pairs
+
+
+class Counters:
+    """Everything that is counted, since the start; slots are written directly.
+
+    `requests[api_key, error_code] += 1` and the like: a method call per request would cost more
+    than the counting. Only code on the event loop touches them.
+    """
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "connections",
+        "connections_accepted",
+        "connections_closed",
+        "frames_refused",
+        "log_append_seconds",
+        "observer_failures",
+        "offset_commits",
+        "partition_load_seconds",
+        "rebalance_seconds",
+        "rebalances",
+        "rebalances_ended",
+        "refusals",
+        "removals",
+        "request_seconds",
+        "requests",
+    )
+
+    def __init__(self) -> None:
+        self.requests: defaultdict[tuple[int, int], int] = defaultdict(int)
+        """By API key and error code."""
+        self.request_seconds: defaultdict[int, Histogram] = defaultdict(
+            lambda: Histogram(LATENCY_SECONDS)
+        )
+        """By API key."""
+        self.frames_refused: defaultdict[str, int] = defaultdict(int)
+        """By why: `too_large`, `malformed`, ...; a closed set of the session's."""
+        self.refusals: defaultdict[str, int] = defaultdict(int)
+        """Requests a group refused, by the name of its rule."""
+        self.connections = 0
+        self.connections_accepted = 0
+        self.connections_closed: defaultdict[str, int] = defaultdict(int)
+        """By why, a closed set of the listener's."""
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.offset_commits = 0
+        self.log_append_seconds = Histogram(LATENCY_SECONDS)
+        self.partition_load_seconds = Histogram(REBALANCE_SECONDS)
+        self.observer_failures = 0
+        self.rebalances: dict[RebalanceReason, int] = dict.fromkeys(RebalanceReason, 0)
+        self.rebalances_ended: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
+        self.rebalance_seconds = {
+            phase: Histogram(REBALANCE_SECONDS) for phase in ("join", "sync", "total")
+        }
+        self.removals: dict[RemovalReason, int] = dict.fromkeys(RemovalReason, 0)
+
+    def observe(self, observation: Observation) -> None:
+        """Count what happened to a group; a consumer of the fan-out."""
+        match observation:
+            case RebalanceEvent():
+                self._rebalanced(observation)
+            case MemberRemoved():
+                self.removals[observation.reason] += 1
+
+    def _rebalanced(self, event: RebalanceEvent) -> None:
+        self.rebalances[event.reason] += 1
+        self.rebalances_ended[event.outcome] += 1
+        self.rebalance_seconds["join"].observe(event.join_phase_ms / 1000)
+        self.rebalance_seconds["sync"].observe(event.sync_phase_ms / 1000)
+        self.rebalance_seconds["total"].observe((event.join_phase_ms + event.sync_phase_ms) / 1000)

@@ -1,0 +1,185 @@
+"""The server's own log: one line per event, as JSON or for a terminal, never blocking the loop.
+
+The only module that imports structlog. Event names are snake_case; what varies is in fields.
+"""
+
+import atexit
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from coordinator_server.group.reasons import (
+    MemberRemoved,
+    Observation,
+    RebalanceEvent,
+    RebalanceStarted,
+)
+from coordinator_server.observe.forms import rebalance_form, removal_form, started_form
+
+
+@contextmanager
+def _hidden(package: str) -> Iterator[None]:
+    """Let imports of an optional package fail, unless it is there already."""
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
+
+
+# structlog.dev imports rich, for tracebacks this server does not print: two thirds of its import.
+with _hidden("rich"):
+    import structlog
+    from structlog.typing import EventDict, FilteringBoundLogger, Processor
+
+Logger = FilteringBoundLogger
+
+MAX_WAITING_LINES = 10_000
+MAX_LISTED = 20
+"""Members listed in one line; the JSON API has them all."""
+
+
+class LineWriter:
+    """Writes lines to a file descriptor from a thread of its own.
+
+    A reader that stops reading holds up that thread alone: above `max_waiting` lines new ones are
+    dropped, and a line says how many.
+    """
+
+    def __init__(
+        self, fd: int, lost_line: Callable[[int], str], max_waiting: int = MAX_WAITING_LINES
+    ) -> None:
+        self._fd = fd
+        self._lost_line = lost_line
+        self._max_waiting = max_waiting
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._lost = 0
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread.start()
+
+    def write(self, line: str) -> None:
+        """Put a line in the queue; it never blocks."""
+        if self._waiting.qsize() < self._max_waiting:
+            self._waiting.put(line)
+        else:
+            self._lost += 1
+
+    # structlog calls the method named after the level.
+    debug = info = warning = error = critical = write
+
+    def close(self, timeout: float = 1.0) -> None:
+        """Write what waits, for at most `timeout` seconds."""
+        self._waiting.put(None)
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while (line := self._waiting.get()) is not None:
+            self._put(line)
+            if self._lost and self._waiting.empty():
+                lost, self._lost = self._lost, 0
+                self._put(self._lost_line(lost))
+
+    def _put(self, line: str) -> None:
+        rest = f"{line}\n".encode(errors="backslashreplace")
+        try:
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError:
+            # Nobody reads the log any more: serving goes on without it.
+            return
+
+
+_writer: LineWriter | None = None
+
+
+def configure(*, level: str = "info", line_format: str = "auto", fd: int = 2) -> None:
+    """Set the log up; calling it again replaces what was set up before.
+
+    Args:
+        level: debug, info, warning or error.
+        line_format: json, console, or auto: console on a terminal.
+        fd: the file descriptor to write to, by default the standard error.
+    """
+    global _writer  # noqa: PLW0603 - the process has one log
+    terminal = os.isatty(fd)
+    renderer = _renderer(line_format, terminal=terminal)
+    close()
+    _writer = LineWriter(fd, lambda lost: _render_lost(renderer, lost))
+    structlog.configure(
+        processors=[*_PROCESSORS, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(_level(level)),
+        logger_factory=lambda *_: _writer,
+        cache_logger_on_first_use=False,
+    )
+
+
+def close() -> None:
+    """Write what is still waiting, for at most a second."""
+    global _writer  # noqa: PLW0603 - the process has one log
+    if _writer is not None:
+        _writer.close()
+        _writer = None
+
+
+atexit.register(close)
+
+_PROCESSORS: tuple[Processor, ...] = (
+    structlog.processors.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    structlog.processors.format_exc_info,
+)
+
+
+def _level(name: str) -> int:
+    levels = logging.getLevelNamesMapping()
+    if name.upper() not in levels:
+        raise ValueError(f"level={name!r}, expected debug, info, warning or error")
+    return levels[name.upper()]
+
+
+def _renderer(line_format: str, *, terminal: bool) -> Processor:
+    if line_format == "console" or (line_format == "auto" and terminal):
+        return structlog.dev.ConsoleRenderer(colors=terminal)
+    return _json_line
+
+
+def _json_line(_logger: Any, _method: str, event: EventDict) -> str:
+    first = {key: event.pop(key) for key in ("timestamp", "level", "event") if key in event}
+    return json.dumps({**first, **event}, default=str)
+
+
+def _render_lost(renderer: Processor, lost: int) -> str:
+    event: EventDict = {"event": "log_lines_lost", "lines": lost}
+    for processor in _PROCESSORS:
+        event = processor(None, "warning", event)  # type: ignore[assignment]
+    return str(renderer(None, "warning", event))
+
+
+def get_logger(**context: Any) -> Logger:
+    """A logger whose lines all carry `context`."""
+    logger: Logger = structlog.get_logger(**context)
+    return logger
+
+
+def log_observer(logger: Logger) -> Callable[[Observation], None]:
+    """An observer that writes a line about everything that happens to groups."""
+
+    def observe(observation: Observation) -> None:
+        match observation:
+            case RebalanceEvent():
+                logger.info("rebalance", **rebalance_form(observation, MAX_LISTED))
+            case RebalanceStarted():
+                logger.debug("rebalance_started", **started_form(observation))
+            case MemberRemoved():
+                logger.info("member_removed", **removal_form(observation))
+
+    return observe

@@ -1,0 +1,94 @@
+"""Events and a coordinator's status, made up."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coordinator_server.group.reasons import (
+    Culprit,
+    Outcome,
+    RebalanceEvent,
+    RebalanceReason,
+    RebalanceStarted,
+    Round,
+)
+from coordinator_server.observe.status import GroupStatus, GroupSummary, MemberStatus
+
+ALICE = Culprit("alice-1", None, "alice", "/10.0.0.1")
+BOB = Culprit("bob-1", "bob", "bob", "/10.0.0.2")
+
+EVENT = RebalanceEvent(
+    group_id="orders",
+    reason=RebalanceReason.MEMBER_JOINED,
+    client_reason="rolling upgrade",
+    culprit=BOB,
+    state_before="Stable",
+    outcome=Outcome.COMPLETED,
+    generation_before=1,
+    generation_after=2,
+    started_ms=1_700_000_000_000,
+    join_phase_ms=40,
+    sync_phase_ms=20,
+    members_before=1,
+    members_after=2,
+    joined=(BOB,),
+    left=(),
+    evicted=(),
+    waited_for=(ALICE,),
+    rounds=(
+        Round(RebalanceReason.MEMBER_JOINED, BOB, "rolling upgrade"),
+        Round(RebalanceReason.SESSION_EXPIRED, ALICE, None),
+    ),
+)
+STARTED = RebalanceStarted(
+    "orders", RebalanceReason.MEMBER_LEFT, None, ALICE, 2, 2, 1_700_000_100_000
+)
+SUMMARY = GroupSummary("orders", "Stable", "consumer", "range", 2, 2)
+
+
+@pytest.fixture
+def make_event() -> Callable[..., RebalanceEvent]:
+    """A finished rebalance of the group `orders`, with whatever is given changed."""
+    return lambda **changes: replace(EVENT, **changes)
+
+
+@pytest.fixture
+def started() -> RebalanceStarted:
+    """A rebalance of the group `orders` under way."""
+    return STARTED
+
+
+class FakeStatus:
+    """A coordinator with one group."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, int] = {"active": 50}
+        self.summaries: dict[str, GroupSummary] = {"orders": SUMMARY}
+
+    def partitions(self) -> Mapping[str, int]:
+        return self.states
+
+    def group_counts(self) -> Mapping[tuple[str, str], int]:
+        return {("Stable", "consumer"): 1}
+
+    def member_counts(self) -> Mapping[str, int]:
+        return {"dynamic": 1, "static": 1}
+
+    def offset_count(self) -> int:
+        return 12
+
+    def groups(self) -> Sequence[GroupSummary]:
+        return list(self.summaries.values())
+
+    def group(self, group_id: str) -> GroupStatus | None:
+        summary = self.summaries.get(group_id)
+        members = (MemberStatus(BOB, 45_000, 300_000, "join"),)
+        return GroupStatus(summary, ALICE.member_id, members, (ALICE,)) if summary else None
+
+
+@pytest.fixture
+def status() -> Any:
+    """The status of a coordinator with the group `orders`; tests change it."""
+    return FakeStatus()

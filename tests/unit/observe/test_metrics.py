@@ -1,0 +1,120 @@
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
+from coordinator_server.observe.counters import Counters
+from coordinator_server.observe.metrics import (
+    FAMILIES,
+    PREFIX,
+    CoordinatorCollector,
+    Names,
+    make_registry,
+)
+from coordinator_server.observe.timeline import Timeline
+
+NOW_MS = 1_700_000_160_000
+
+
+class Scraped:
+    """A coordinator's counters, and what a scrape of them says."""
+
+    def __init__(self, status: Any) -> None:
+        self.counters = Counters()
+        self.timeline = Timeline()
+        names = Names({12: "Heartbeat"}, {0: "NONE", 25: "UNKNOWN_MEMBER_ID"})
+        self.registry = make_registry(
+            CoordinatorCollector(
+                self.counters, status, self.timeline, lambda: NOW_MS, names, "1.2.3"
+            )
+        )
+
+    def samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        return {
+            (sample.name.removeprefix(PREFIX), tuple(sorted(sample.labels.items()))): sample.value
+            for family in self.families()
+            for sample in family.samples
+        }
+
+    def families(self) -> Iterator[Any]:
+        return iter(text_string_to_metric_families(generate_latest(self.registry).decode()))
+
+
+@pytest.fixture
+def scraped(status: Any) -> Scraped:
+    return Scraped(status)
+
+
+def test_rebalances_are_counted_by_reason_from_zero_on(
+    scraped: Scraped, make_event: Callable[..., RebalanceEvent]
+) -> None:
+    counted = ("rebalances_total", (("reason", "member_joined"),))
+    assert scraped.samples()[counted] == 0
+    scraped.counters.observe(make_event())
+    samples = scraped.samples()
+    assert samples[counted] == 1
+    assert samples["rebalances_ended_total", (("outcome", "completed"),)] == 1
+    bucket = ("rebalance_duration_seconds_bucket", (("le", "0.1"), ("phase", "total")))
+    assert samples[bucket] == 1
+    assert samples["rebalance_duration_seconds_sum", (("phase", "join"),)] == 0.04
+
+
+def test_requests_are_counted_by_name_and_error(scraped: Scraped) -> None:
+    scraped.counters.requests[12, 25] += 3
+    scraped.counters.request_seconds[12].observe(0.001)
+    samples = scraped.samples()
+    error = (("api", "Heartbeat"), ("error", "UNKNOWN_MEMBER_ID"))
+    assert samples["requests_total", error] == 3
+    assert samples["request_duration_seconds_count", (("api", "Heartbeat"),)] == 1
+
+
+def test_numbers_without_a_name_keep_their_number(scraped: Scraped) -> None:
+    scraped.counters.requests[12, 999] += 1
+    scraped.counters.requests[99, 0] += 1
+    samples = scraped.samples()
+    assert samples["requests_total", (("api", "Heartbeat"), ("error", "999"))] == 1
+    assert samples["requests_total", (("api", "99"), ("error", "NONE"))] == 1
+
+
+def test_states_that_nothing_is_in_are_zero(scraped: Scraped) -> None:
+    samples = scraped.samples()
+    assert samples["partitions", (("state", "active"),)] == 50
+    assert samples["partitions", (("state", "loading"),)] == 0
+    assert samples["members", (("kind", "pending"),)] == 0
+    assert samples["groups", (("protocol_type", "consumer"), ("state", "Stable"))] == 1
+    assert samples["offsets", ()] == 12
+
+
+def test_the_oldest_rebalance_under_way_has_an_age(
+    scraped: Scraped, started: RebalanceStarted, make_event: Callable[..., RebalanceEvent]
+) -> None:
+    scraped.timeline.observe(started)
+    samples = scraped.samples()
+    assert samples["rebalances_in_progress", ()] == 1
+    assert samples["oldest_rebalance_age_seconds", ()] == 60
+    scraped.timeline.observe(make_event())
+    assert scraped.samples()["oldest_rebalance_age_seconds", ()] == 0
+
+
+def test_the_table_of_metrics_is_what_a_scrape_has(scraped: Scraped) -> None:
+    scraped.counters.requests[12, 0] += 1
+    scraped.counters.request_seconds[12].observe(0.001)
+    found = {
+        family.name.removeprefix(PREFIX): family
+        for family in scraped.families()
+        if family.name.startswith(PREFIX)
+    }
+    assert set(found) == {name.removesuffix("_total") for name in FAMILIES}
+    for name, described in FAMILIES.items():
+        family = found[name.removesuffix("_total")]
+        assert family.type == described.kind
+        assert family.documentation == described.help
+        for sample in family.samples:
+            assert set(sample.labels) - {"le"} == set(described.labels)
+
+
+def test_the_process_itself_is_measured_too(scraped: Scraped) -> None:
+    assert scraped.samples()["process_resident_memory_bytes", ()] > 0

@@ -1,0 +1,50 @@
+from collections.abc import Callable
+
+from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
+from coordinator_server.observe.timeline import Timeline
+
+MakeEvent = Callable[..., RebalanceEvent]
+
+
+def test_the_latest_rebalance_comes_first(make_event: MakeEvent) -> None:
+    timeline = Timeline()
+    for generation in (1, 2, 3):
+        timeline.observe(make_event(generation_after=generation))
+    assert [event.generation_after for event in timeline.of("orders")] == [3, 2, 1]
+    latest = timeline.latest("orders")
+    assert latest is not None
+    assert latest.generation_after == 3
+
+
+def test_only_the_last_events_of_a_group_are_kept(make_event: MakeEvent) -> None:
+    timeline = Timeline(max_events=2)
+    for generation in (1, 2, 3):
+        timeline.observe(make_event(generation_after=generation))
+    assert [event.generation_after for event in timeline.of("orders")] == [3, 2]
+
+
+def test_the_group_that_was_quiet_longest_is_forgotten_first(make_event: MakeEvent) -> None:
+    timeline = Timeline(max_groups=2)
+    for group_id in ("a", "b", "a", "c"):
+        timeline.observe(make_event(group_id=group_id))
+    assert timeline.of("b") == []
+    assert len(timeline.of("a")) == 2
+    assert len(timeline.of("c")) == 1
+
+
+def test_a_rebalance_is_under_way_until_it_ends(
+    make_event: MakeEvent, started: RebalanceStarted
+) -> None:
+    timeline = Timeline()
+    timeline.observe(started)
+    assert timeline.current("orders") is started
+    assert list(timeline.in_progress()) == [started]
+    timeline.observe(make_event())
+    assert timeline.current("orders") is None
+    assert not timeline.in_progress()
+
+
+def test_a_group_without_rebalances_has_none() -> None:
+    timeline = Timeline()
+    assert timeline.of("orders") == []
+    assert timeline.latest("orders") is None

@@ -1,0 +1,123 @@
+"""Prints the pages of `docs/` that are made from code; `--check` compares and exits with 1."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from coordinator_server.config.model import OWN, Config, property_names
+from coordinator_server.config.sources import DEV_SETTINGS
+from coordinator_server.config.types import expected
+from coordinator_server.observe.metrics import FAMILIES, PREFIX
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTE = "<!-- Printed by `make docs`; `make check` compares. -->"
+
+
+def config_page() -> str:
+    """Every property, from the model's fields."""
+    dev = ", ".join(f"`{name}={value}`" for name, value in DEV_SETTINGS.items())
+    lines = [
+        "# Configuration",
+        "",
+        NOTE,
+        "",
+        "Properties have Kafka's names and meaning; those marked with * are this server's own.",
+        "They are read, each source over the one before, from",
+        "",
+        f"1. the defaults below; with `--dev` {dev} and `log.dirs` in a temporary folder",
+        "2. a file in the syntax of `server.properties`: `--config FILE`",
+        "3. the environment, as in Kafka's image: `KAFKA_` and the name in capitals with `_` for a",
+        "   dot, `__` for `_` and `___` for `-`",
+        "4. `--set NAME=VALUE`",
+        "5. flags: `--listeners`, `--log-dirs`",
+        "",
+        "A wrong value ends the start with exit code 2; all of them are reported at once. A name",
+        "that neither Kafka 4.1.1 nor this server knows is warned about; properties of Kafka that",
+        "are not used here are accepted in silence, but for `authorizer.class.name`: ignoring it",
+        "unsaid would open a door.",
+        "",
+        "| property | default | takes | what it does |",
+        "|---|---|---|---|",
+        *(_config_row(name, attribute) for name, attribute in property_names().items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _config_row(name: str, attribute: str) -> str:
+    field = Config.model_fields[attribute]
+    star = "\\*" if name in OWN else ""
+    return f"| `{name}`{star} | {_shown(field.default)} | {expected(field)} | {field.description} |"
+
+
+def _shown(default: object) -> str:
+    """A default as it would be configured."""
+    match default:
+        case None | ():
+            return ""
+        case bool():
+            return f"`{str(default).lower()}`"
+        case tuple() if not hasattr(default, "_fields"):
+            return f"`{','.join(map(_item, default))}`"
+        case _:
+            return f"`{default}`"
+
+
+def _item(item: object) -> str:
+    return ":".join(map(str, item)) if type(item) is tuple else str(item)
+
+
+def metrics_page() -> str:
+    """Every metric, from the table of families."""
+    lines = [
+        "# Metrics",
+        "",
+        NOTE,
+        "",
+        "Served at `/metrics` of `http.listener`, in Prometheus' text format. Labels come from",
+        "closed sets: member, client and group ids are in the log and the JSON API, never here.",
+        "",
+        "| metric | type | labels | what it is |",
+        "|---|---|---|---|",
+        *(
+            f"| `{PREFIX}{name}` | {family.kind} | {', '.join(family.labels)} | {family.help} |"
+            for name, family in FAMILIES.items()
+        ),
+        "",
+        "With them come `process_*` and `python_info` of the Prometheus client.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/config.md": config_page,
+    "docs/metrics.md": metrics_page,
+}
+
+
+def stale_pages() -> list[str]:
+    """The pages that are not what the code prints."""
+    return [
+        name
+        for name, page in PAGES.items()
+        if not (ROOT / name).exists() or (ROOT / name).read_text(encoding="utf-8") != page()
+    ]
+
+
+def main() -> None:
+    """Write the pages, or compare them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare only")
+    check: bool = parser.parse_args().check
+    stale = stale_pages()
+    for name in stale:
+        if check:
+            print(f"{name} is not what the code prints: run `make docs`")
+        else:
+            (ROOT / name).write_text(PAGES[name](), encoding="utf-8")
+            print(f"{name} written")
+    sys.exit(1 if check and stale else 0)
+
+
+if __name__ == "__main__":
+    main()
