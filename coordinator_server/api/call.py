@@ -1,0 +1,35 @@
+"""One request in progress, as an API module sees it."""
+
+from typing import Any, Protocol
+
+from coordinator_server.ports import Caller
+
+
+class Call(Protocol):
+    """A decoded request's envelope: who asks, in which version, and how to answer.
+
+    Exactly one of `answer`, `answer_body`, `answer_nothing` and `disconnect` is called, now or later; a second
+    answer is ignored, so is one that arrives after the client has gone.
+    """
+
+    api_key: int
+    version: int
+    caller: Caller
+    now_ms: int
+    """Monotonic milliseconds, read once per received chunk."""
+
+    def answer(self, response: Any) -> None:
+        """Encode the response for the call's version and send it in request order."""
+        ...
+
+    def answer_body(self, body: bytes) -> None:
+        """Send an already encoded body."""
+        ...
+
+    def answer_nothing(self) -> None:
+        """Go on to the next request without an answer (Produce with acks=0)."""
+        ...
+
+    def disconnect(self, why: str) -> None:
+        """Close the connection instead of answering, as Kafka does with what it cannot parse."""
+        ...

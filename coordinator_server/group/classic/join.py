@@ -1,0 +1,283 @@
+"""JoinGroup: who is let in, who must come back with an id, whom it makes rebalance.
+
+Follows Kafka's `classicGroupJoinToClassicGroup` and what it calls.
+"""
+
+from coordinator_server.group.classic.election import joined_members, select_protocol
+from coordinator_server.group.classic.rebalance import (
+    current_generation,
+    evict,
+    maybe_complete_join_phase,
+    metadata_value,
+    prepare_rebalance,
+    prepare_rebalance_or_complete_join,
+    refuse_parked,
+)
+from coordinator_server.group.classic.state import (
+    ClassicGroup,
+    ClassicGroupState,
+    ClassicMember,
+    PendingMember,
+)
+from coordinator_server.group.classic.validation import refuse_member
+from coordinator_server.group.context import Context
+from coordinator_server.group.effects import Effects, Joined, Refuse, Rule
+from coordinator_server.group.events import Join
+from coordinator_server.group.reasons import RebalanceReason, RemovalReason, Round
+from protocol.errors import ErrorCode
+from protocol.records import GroupMetadataKey
+
+_S = ClassicGroupState
+
+
+def join(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
+    """Answer a JoinGroup, now or when its join phase ends."""
+    if not _has_room(group, event, ctx.limits.group_max_size):
+        _turn_away(group, event, ctx, out)
+    elif not group.supports_protocols(event.protocol_type, event.protocols):
+        out.reply(event.token, _inconsistent_protocol(group, event))
+    elif event.member_id:
+        _join_with_member_id(group, event, ctx, out)
+    elif event.group_instance_id is not None:
+        _join_static(group, event, event.group_instance_id, ctx, out)
+    elif event.requires_known_member_id:
+        _require_member_id(group, event, ctx, out)
+    else:
+        _add_member(group, event, _new_member_id(event.client_id, ctx), ctx, out)
+
+
+def _has_room(group: ClassicGroup, event: Join, max_size: int) -> bool:
+    """Kafka's acceptJoiningMember, and a restarted static member may take its own place.
+
+    While members join, those awaiting count: the last to come are refused, even if the group
+    was larger before its limit was lowered.
+    """
+    member_id = event.member_id
+    if not member_id and event.group_instance_id is not None:
+        member_id = group.static_members.get(event.group_instance_id, "")
+    member = group.members.get(member_id)
+    match group.state:
+        case _S.PREPARING_REBALANCE:
+            awaits = member is not None and member.join_token is not None
+            return awaits or group.awaiting_join < max_size
+        case _S.COMPLETING_REBALANCE | _S.STABLE:
+            return member is not None or len(group.members) < max_size
+        case _:
+            return True
+
+
+def _turn_away(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
+    """Refuse a JoinGroup for which there is no room; a member that sent it is out."""
+    refusal = Refuse(
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        Rule.GROUP_FULL,
+        f"the group may have {ctx.limits.group_max_size} members",
+    )
+    out.reply(event.token, refusal)
+    member = group.members.get(event.member_id)
+    if member is not None:
+        evict(group, member, RemovalReason.OVER_CAPACITY, out)
+    else:
+        group.remove(event.member_id)
+    maybe_complete_join_phase(group, ctx, out)
+
+
+def _inconsistent_protocol(group: ClassicGroup, event: Join) -> Refuse:
+    sent = ", ".join(name for name, _ in event.protocols)
+    return Refuse(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        Rule.PROTOCOL_INCONSISTENT,
+        f"{event.protocol_type!r} with [{sent}] was sent, the group is of type "
+        f"{group.protocol_type!r} and supports [{', '.join(sorted(group.supported_protocols))}]",
+        event.member_id,
+    )
+
+
+def _new_member_id(prefix: str, ctx: Context) -> str:
+    return f"{prefix}-{ctx.ids.member_suffix()}"
+
+
+def _require_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
+    """Hand out a member id; until it is used the join phase does not end (KIP-394)."""
+    member_id = _new_member_id(event.client_id, ctx)
+    deadline = group.purgatory.watch(ctx.now + event.session_timeout_ms)
+    group.pending[member_id] = PendingMember(event.client_id, event.client_host, deadline)
+    out.reply(
+        event.token,
+        Refuse(
+            ErrorCode.MEMBER_ID_REQUIRED,
+            Rule.MEMBER_ID_REQUIRED,
+            f"join again as {member_id!r}",
+            member_id,
+        ),
+    )
+
+
+def _add_member(
+    group: ClassicGroup, event: Join, member_id: str, ctx: Context, out: Effects
+) -> None:
+    """Take in a new member and rebalance.
+
+    It cannot heartbeat before its first answer, so it may stay silent for five minutes; waiting
+    does not protect it, or retries of its JoinGroup would pile up as members (KAFKA-7610).
+    """
+    member = ClassicMember(
+        member_id,
+        event.group_instance_id,
+        event.client_id,
+        event.client_host,
+        event.rebalance_timeout_ms,
+        event.session_timeout_ms,
+        event.protocols,
+    )
+    member.is_new = True
+    if group.state is _S.PREPARING_REBALANCE and group.previous_state is _S.EMPTY:
+        group.new_member_added = True
+    group.add(member, event.protocol_type, event.token)
+    member.session_deadline = group.purgatory.watch(
+        ctx.now + ctx.limits.new_member_join_timeout_ms
+    )
+    group.history.note().joined.append(member.culprit)
+    prepare_rebalance_or_complete_join(
+        group, _cause(RebalanceReason.MEMBER_JOINED, member, event), ctx, out
+    )
+
+
+def _cause(reason: RebalanceReason, member: ClassicMember, event: Join) -> Round:
+    return Round(reason, member.culprit, event.client_reason)
+
+
+# --- members that know their id ---
+
+
+def _join_with_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
+    if event.member_id in group.pending and event.group_instance_id is None:
+        _add_member(group, event, event.member_id, ctx, out)
+        return
+    refusal = refuse_member(group, event.member_id, event.group_instance_id)
+    if refusal is not None:
+        out.reply(event.token, refusal)
+        return
+    member = group.members[event.member_id]
+    unchanged = member.protocols == tuple(event.protocols)
+    leads = group.leader == member.member_id
+    match group.state:
+        case _S.PREPARING_REBALANCE:
+            _update_member(group, member, event, out)
+            maybe_complete_join_phase(group, ctx, out)
+        case _S.COMPLETING_REBALANCE if unchanged:
+            # It may not have received the answer to its JoinGroup.
+            out.reply(event.token, current_generation(group, member))
+        case _S.STABLE if unchanged and not leads:
+            out.reply(event.token, current_generation(group, member))
+        case _:
+            # A leader that joins again wants a rebalance for reasons of its own, such as
+            # partitions that were added to a topic.
+            _update_member(group, member, event, out)
+            reason = (
+                RebalanceReason.LEADER_REJOINED
+                if unchanged
+                else RebalanceReason.METADATA_CHANGED
+            )
+            prepare_rebalance(group, _cause(reason, member, event), ctx, out)
+
+
+def _update_member(
+    group: ClassicGroup, member: ClassicMember, event: Join, out: Effects
+) -> None:
+    """Take over what the member says now; an older JoinGroup of its is answered."""
+    if member.join_token is not None:
+        out.reply(
+            member.join_token,
+            Refuse(
+                ErrorCode.REBALANCE_IN_PROGRESS,
+                Rule.REBALANCE_UNDER_WAY,
+                "the member has sent another JoinGroup",
+                member.member_id,
+            ),
+        )
+    group.update(
+        member, event.protocols, event.rebalance_timeout_ms, event.session_timeout_ms
+    )
+    group.park_join(member, event.token)
+
+
+# --- static members without a member id: new ones, and restarted ones ---
+
+
+def _join_static(
+    group: ClassicGroup, event: Join, instance_id: str, ctx: Context, out: Effects
+) -> None:
+    member_id = _new_member_id(instance_id, ctx)
+    old_member_id = group.static_members.get(instance_id)
+    if old_member_id is None:
+        _add_member(group, event, member_id, ctx, out)
+        return
+    leader_before = group.leader
+    member = _replace_static(group, group.members[old_member_id], member_id, event, ctx, out)
+    cause = _cause(RebalanceReason.STATIC_REPLACED, member, event)
+    match group.state:
+        case _S.STABLE if select_protocol(group) == group.protocol_name:
+            _return_static(group, member, leader_before, event, out)
+        case _S.STABLE | _S.COMPLETING_REBALANCE:
+            # In CompletingRebalance the leader may already be assigning to the old member id.
+            group.park_join(member, event.token)
+            prepare_rebalance(group, cause, ctx, out)
+        case _:
+            group.park_join(member, event.token)
+            group.history.further_round(cause)
+            maybe_complete_join_phase(group, ctx, out)
+
+
+def _replace_static(
+    group: ClassicGroup,
+    old: ClassicMember,
+    member_id: str,
+    event: Join,
+    ctx: Context,
+    out: Effects,
+) -> ClassicMember:
+    """Fence the old member id and let the new one take its place (KIP-345)."""
+    fenced = Refuse(
+        ErrorCode.FENCED_INSTANCE_ID,
+        Rule.INSTANCE_REPLACED,
+        f"member {member_id!r} has taken over {old.group_instance_id!r}",
+        old.member_id,
+    )
+    refuse_parked(group, old, fenced, out)
+    member = group.replace_static(old, member_id)
+    group.update(
+        member, event.protocols, event.rebalance_timeout_ms, event.session_timeout_ms
+    )
+    group.renew_session(member, ctx.now)
+    return member
+
+
+def _return_static(
+    group: ClassicGroup,
+    member: ClassicMember,
+    leader_before: str | None,
+    event: Join,
+    out: Effects,
+) -> None:
+    """No rebalance: the new member id is written down and told its generation (KIP-814).
+
+    A leader of before version 9 is named its old self as leader, so that it does not assign.
+    """
+    out.write(GroupMetadataKey(group.group_id), metadata_value(group))
+    leads = group.leader == member.member_id
+    skips = leads and event.can_skip_assignment
+    leader = group.leader if event.can_skip_assignment else leader_before
+    out.reply(
+        event.token,
+        Joined(
+            member.member_id,
+            group.generation,
+            group.protocol_type,
+            group.protocol_name,
+            leader or "",
+            joined_members(group) if skips else (),
+            skips,
+        ),
+        member.member_id,
+    )

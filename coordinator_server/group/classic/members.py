@@ -1,0 +1,154 @@
+"""How members stay, leave and expire: Heartbeat, LeaveGroup and session timeouts."""
+
+from coordinator_server.group.classic.rebalance import (
+    complete_join,
+    evict,
+    maybe_complete_join_phase,
+    prepare_rebalance,
+    refuse_parked,
+    removed,
+)
+from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState, ClassicMember
+from coordinator_server.group.classic.validation import (
+    refuse_generation,
+    refuse_member,
+    unknown_member,
+)
+from coordinator_server.group.context import Context
+from coordinator_server.group.effects import DONE, Effects, Left, LeftMember, Refuse, Rule
+from coordinator_server.group.events import Heartbeat, Leave, LeavingMember
+from coordinator_server.group.purgatory import NEVER
+from coordinator_server.group.reasons import (
+    Culprit,
+    MemberRemoved,
+    RebalanceReason,
+    RemovalReason,
+    Round,
+)
+from protocol.errors import ErrorCode
+
+_S = ClassicGroupState
+
+
+def heartbeat(group: ClassicGroup, event: Heartbeat, ctx: Context, out: Effects) -> None:
+    """Renew the member's session and tell it whether it must rejoin."""
+    refusal = refuse_member(group, event.member_id, event.group_instance_id)
+    if refusal is None:
+        refusal = refuse_generation(group, event.generation)
+    if refusal is not None:
+        out.reply(event.token, refusal)
+        return
+    group.renew_session(group.members[event.member_id], ctx.now)
+    if group.state is _S.PREPARING_REBALANCE:
+        out.reply(
+            event.token,
+            Refuse(
+                ErrorCode.REBALANCE_IN_PROGRESS, Rule.REBALANCE_UNDER_WAY, "members are joining"
+            ),
+        )
+    else:
+        # Members may heartbeat between their JoinGroup and the leader's SyncGroup.
+        out.reply(event.token, DONE)
+
+
+def leave(group: ClassicGroup, event: Leave, ctx: Context, out: Effects) -> None:
+    """Remove the members of the batch; they cause at most one rebalance together."""
+    results: list[LeftMember] = []
+    first: Round | None = None
+    for leaving in event.members:
+        refusal, culprit = _leave_one(group, leaving, out)
+        results.append(
+            LeftMember(
+                leaving.member_id,
+                leaving.group_instance_id,
+                ErrorCode.NONE if refusal is None else refusal.error,
+            )
+        )
+        if culprit is not None and first is None:
+            reason = (
+                RebalanceReason.MEMBER_LEFT if leaving.member_id else RebalanceReason.ADMIN_REMOVED
+            )
+            first = Round(reason, culprit, leaving.client_reason)
+    out.reply(event.token, Left(results))
+    if first is None:
+        return
+    if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+        prepare_rebalance(group, first, ctx, out)
+    else:
+        group.history.further_round(first)
+        maybe_complete_join_phase(group, ctx, out)
+
+
+def _leave_one(
+    group: ClassicGroup, leaving: LeavingMember, out: Effects
+) -> tuple[Refuse | None, Culprit | None]:
+    """Why the member cannot leave, or who has left.
+
+    An empty member id removes by group instance id: an administrator's doing.
+    """
+    member_id: str | None = leaving.member_id
+    if not member_id:
+        member_id = group.static_members.get(leaving.group_instance_id or "")
+        if member_id is None:
+            return unknown_member(""), None
+    elif member_id in group.pending:
+        pending = group.pending[member_id]
+        culprit = Culprit(member_id, None, pending.client_id, pending.client_host)
+        group.remove(member_id)
+        _tell_removal(group, culprit, RemovalReason.LEFT, out)
+        return None, culprit
+    else:
+        refusal = refuse_member(group, member_id, leaving.group_instance_id)
+        if refusal is not None:
+            return refusal, None
+    reason = RemovalReason.LEFT if leaving.member_id else RemovalReason.ADMIN_REMOVED
+    member = group.members[member_id]
+    refuse_parked(group, member, removed(member, reason), out)
+    group.remove(member_id)
+    group.history.note().left.append(member.culprit)
+    _tell_removal(group, member.culprit, reason, out)
+    return None, member.culprit
+
+
+def _tell_removal(
+    group: ClassicGroup, member: Culprit, reason: RemovalReason, out: Effects
+) -> None:
+    out.observed.append(MemberRemoved(group.group_id, reason, member))
+
+
+def session_deadline_passed(
+    group: ClassicGroup, member: ClassicMember, ctx: Context, out: Effects
+) -> None:
+    """Remove a member whose session has expired.
+
+    A member with a parked request cannot heartbeat and does not expire, unless it is new: then
+    its five minutes are over, and whoever sent the JoinGroup may try again.
+    """
+    if member.waits and not member.is_new:
+        member.session_deadline = NEVER
+        return
+    evict(group, member, RemovalReason.SESSION_EXPIRED, out)
+    cause = Round(RebalanceReason.SESSION_EXPIRED, member.culprit, None)
+    if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+        prepare_rebalance(group, cause, ctx, out)
+    else:
+        group.history.further_round(cause)
+        _complete_join_without(group, ctx, out)
+
+
+def pending_deadline_passed(
+    group: ClassicGroup, member_id: str, ctx: Context, out: Effects
+) -> None:
+    """Forget a member id that was handed out and never used."""
+    pending = group.pending[member_id]
+    culprit = Culprit(member_id, None, pending.client_id, pending.client_host)
+    group.remove(member_id)
+    _tell_removal(group, culprit, RemovalReason.PENDING_EXPIRED, out)
+    group.history.further_round(Round(RebalanceReason.PENDING_EXPIRED, culprit, None))
+    _complete_join_without(group, ctx, out)
+
+
+def _complete_join_without(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+    """Whoever was waited for is gone; that ends the initial delay too, as in Kafka."""
+    if group.state is _S.PREPARING_REBALANCE and group.has_all_members_joined:
+        complete_join(group, ctx, out)

@@ -1,0 +1,253 @@
+"""The two phases of a rebalance: everybody joins, then everybody syncs.
+
+Follows `prepareRebalance`, `completeClassicGroupJoin` and their neighbours in Kafka's
+`GroupMetadataManager`.
+"""
+
+from coordinator_server.group.classic.election import (
+    elect_joined_leader,
+    joined_members,
+    select_protocol,
+)
+from coordinator_server.group.classic.state import (
+    MAX_GENERATION,
+    ClassicGroup,
+    ClassicGroupState,
+    ClassicMember,
+)
+from coordinator_server.group.context import Context
+from coordinator_server.group.effects import Effects, Joined, Refuse, Rule
+from coordinator_server.group.purgatory import DelayedJoin, DelayedSync
+from coordinator_server.group.reasons import MemberRemoved, Outcome, RemovalReason, Round
+from protocol.errors import ErrorCode
+from protocol.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+
+_S = ClassicGroupState
+
+
+def prepare_rebalance_or_complete_join(
+    group: ClassicGroup, cause: Round, ctx: Context, out: Effects
+) -> None:
+    """Start a rebalance, or take the one under way further."""
+    if group.can_rebalance:
+        prepare_rebalance(group, cause, ctx, out)
+    else:
+        group.history.further_round(cause)
+        maybe_complete_join_phase(group, ctx, out)
+
+
+def prepare_rebalance(group: ClassicGroup, cause: Round, ctx: Context, out: Effects) -> None:
+    """Enter PreparingRebalance: members have the rebalance timeout to join."""
+    if group.state is _S.COMPLETING_REBALANCE:
+        refuse_parked_syncs(
+            group,
+            Refuse(
+                ErrorCode.REBALANCE_IN_PROGRESS,
+                Rule.REBALANCE_UNDER_WAY,
+                f"generation {group.generation} was given up: {cause.reason}",
+            ),
+            ctx,
+            out,
+        )
+    group.pending_sync.clear()
+    group.purgatory.sync = None
+    initial = group.state is _S.EMPTY
+    started = group.history.begin(
+        group.group_id,
+        cause,
+        group.state,
+        group.generation,
+        len(group.members),
+        ctx.now,
+        ctx.wall,
+    )
+    if started is not None:
+        out.observed.append(started)
+    group.transition_to(_S.PREPARING_REBALANCE, ctx.wall)
+    if initial:
+        _delay_initial_rebalance(group, ctx)
+    elif group.has_all_members_joined:
+        complete_join(group, ctx, out)
+    else:
+        group.purgatory.delay_join(DelayedJoin(ctx.now + group.rebalance_timeout_ms))
+
+
+def _delay_initial_rebalance(group: ClassicGroup, ctx: Context) -> None:
+    delay = ctx.limits.initial_rebalance_delay_ms
+    group.purgatory.delay_join(
+        DelayedJoin(
+            ctx.now + delay,
+            initial=True,
+            delay_ms=delay,
+            remaining_ms=max(group.rebalance_timeout_ms - delay, 0),
+        )
+    )
+
+
+def maybe_complete_join_phase(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+    """End the join phase if everybody is there, unless this is the initial delay."""
+    if (
+        group.state is _S.PREPARING_REBALANCE
+        and group.previous_state is not _S.EMPTY
+        and group.has_all_members_joined
+    ):
+        complete_join(group, ctx, out)
+
+
+def join_deadline_passed(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+    """The DelayedJoin is due: extend the initial delay if somebody came, else end the phase."""
+    operation = group.purgatory.join
+    if operation is None:
+        return
+    if operation.initial and group.new_member_added and operation.remaining_ms:
+        group.new_member_added = False
+        delay = min(ctx.limits.initial_rebalance_delay_ms, operation.remaining_ms)
+        remaining = max(operation.remaining_ms - operation.delay_ms, 0)
+        group.purgatory.delay_join(
+            DelayedJoin(ctx.now + delay, initial=True, delay_ms=delay, remaining_ms=remaining)
+        )
+        return
+    complete_join(group, ctx, out)
+
+
+def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+    """End the join phase: the next generation begins with whoever has joined.
+
+    Static members that did not join stay until their session ends; if nobody joined, the phase
+    lasts for another rebalance timeout.
+    """
+    group.purgatory.join = None
+    group.new_member_added = False
+    _evict_absent_members(group, out)
+    if not elect_joined_leader(group) and group.members:
+        group.purgatory.delay_join(DelayedJoin(ctx.now + group.rebalance_timeout_ms))
+        return
+    group.generation = 1 if group.generation == MAX_GENERATION else group.generation + 1
+    group.pending_sync.clear()
+    group.history.join_phase_ended(ctx.now)
+    if group.members:
+        group.protocol_name = select_protocol(group)
+        group.transition_to(_S.COMPLETING_REBALANCE, ctx.wall)
+        _answer_joins(group, ctx, out)
+        group.purgatory.delay_sync(
+            DelayedSync(ctx.now + group.rebalance_timeout_ms, group.generation)
+        )
+    else:
+        group.protocol_name = None
+        group.transition_to(_S.EMPTY, ctx.wall)
+        out.write(GroupMetadataKey(group.group_id), metadata_value(group))
+        end_rebalance(group, Outcome.EMPTIED, ctx, out)
+
+
+def _evict_absent_members(group: ClassicGroup, out: Effects) -> None:
+    absent = [member for member in group.members.values() if member.join_token is None]
+    for member in absent:
+        group.history.note().waited_for.append(member.culprit)
+        if member.group_instance_id is None:
+            evict(group, member, RemovalReason.JOIN_TIMEOUT, out)
+
+
+def evict(
+    group: ClassicGroup, member: ClassicMember, reason: RemovalReason, out: Effects
+) -> None:
+    """Remove a member that did not do its part, and answer what it has parked."""
+    refuse_parked(group, member, removed(member, reason), out)
+    group.remove(member.member_id)
+    group.history.note().evicted.append(member.culprit)
+    out.observed.append(MemberRemoved(group.group_id, reason, member.culprit))
+
+
+def removed(member: ClassicMember, reason: RemovalReason) -> Refuse:
+    """The answer to a parked request of a member that is removed: it joins anew."""
+    return Refuse(
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        Rule.MEMBER_REMOVED,
+        f"member {member.member_id!r} was removed: {reason}",
+    )
+
+
+def refuse_parked(
+    group: ClassicGroup, member: ClassicMember, refusal: Refuse, out: Effects
+) -> None:
+    """Answer a member's parked JoinGroup and SyncGroup, if any, with an error."""
+    if member.join_token is not None:
+        out.reply(member.join_token, refusal)
+        group.park_join(member, None)
+    if member.sync_token is not None:
+        out.reply(member.sync_token, refusal)
+        member.sync_token = None
+
+
+def _answer_joins(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+    for member in group.members.values():
+        if member.join_token is not None:
+            out.reply(
+                member.join_token, current_generation(group, member), member.member_id
+            )
+            group.park_join(member, None)
+        group.renew_session(member, ctx.now)
+        member.is_new = False
+        group.pending_sync.add(member.member_id)
+
+
+def current_generation(group: ClassicGroup, member: ClassicMember) -> Joined:
+    """What a member is told of the generation; only the leader hears of the others."""
+    leads = group.leader == member.member_id
+    return Joined(
+        member.member_id,
+        group.generation,
+        group.protocol_type,
+        group.protocol_name,
+        group.leader or "",
+        joined_members(group) if leads else (),
+    )
+
+
+def refuse_parked_syncs(
+    group: ClassicGroup, refusal: Refuse, ctx: Context, out: Effects
+) -> None:
+    """Give up the assignment that was under way and answer whoever waits for it."""
+    for member in group.members.values():
+        member.assignment = b""
+        if member.sync_token is not None:
+            out.reply(member.sync_token, refusal, member.member_id)
+            member.sync_token = None
+            group.renew_session(member, ctx.now)
+
+
+def end_rebalance(group: ClassicGroup, outcome: Outcome, ctx: Context, out: Effects) -> None:
+    """Tell the story of the rebalance that has ended."""
+    event = group.history.end(
+        group.group_id, outcome, group.generation, len(group.members), ctx.now
+    )
+    if event is not None:
+        out.observed.append(event)
+
+
+def metadata_value(
+    group: ClassicGroup, assignments: dict[str, bytes] | None = None
+) -> GroupMetadataValue:
+    """The group as it is written to the log; `assignments` are those not yet in force."""
+    name = group.protocol_name
+    return GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=name,
+        leader=group.leader,
+        current_state_timestamp=group.state_since,
+        members=[
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=b"" if name is None else member.metadata(name),
+                assignment=member.assignment
+                if assignments is None
+                else assignments.get(member.member_id, b""),
+            )
+            for member in group.members.values()
+        ],
+    )

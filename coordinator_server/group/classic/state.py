@@ -1,0 +1,298 @@
+"""A classic group: its members, where it stands, and what it waits for.
+
+Names and behaviour follow Kafka's `ClassicGroup` and `ClassicGroupMember`. This module keeps the
+books (who has joined, who votes for what); what to do about requests is decided next door in
+`join`, `sync`, `members` and `rebalance`.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from coordinator_server.group.classic.history import History
+from coordinator_server.group.events import ProtocolMetadata, Token
+from coordinator_server.group.purgatory import NEVER, Purgatory
+from coordinator_server.group.reasons import Culprit
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+MAX_GENERATION: Final = 2**31 - 1
+
+
+class ClassicGroupState(StrEnum):
+    """Kafka's five states, by the names DescribeGroups gives them."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+_S = ClassicGroupState
+VALID_PREVIOUS_STATES: Final[dict[ClassicGroupState, frozenset[ClassicGroupState]]] = {
+    _S.EMPTY: frozenset({_S.PREPARING_REBALANCE}),
+    _S.PREPARING_REBALANCE: frozenset({_S.STABLE, _S.COMPLETING_REBALANCE, _S.EMPTY}),
+    _S.COMPLETING_REBALANCE: frozenset({_S.PREPARING_REBALANCE}),
+    _S.STABLE: frozenset({_S.COMPLETING_REBALANCE}),
+    _S.DEAD: frozenset(_S),
+}
+
+
+class ClassicMember:
+    """A member; what it said when it joined, what it was assigned, and what it waits for."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "join_token",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_deadline",
+        "session_timeout_ms",
+        "sync_token",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Sequence[ProtocolMetadata],
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = tuple(protocols)
+        self.assignment = assignment
+        self.is_new = False
+        """Has not had its first JoinGroup answer: it cannot heartbeat yet."""
+        self.join_token: Token | None = None
+        self.sync_token: Token | None = None
+        self.session_deadline: int = NEVER
+
+    @property
+    def culprit(self) -> Culprit:
+        """How this member is named as the cause of something."""
+        return Culprit(self.member_id, self.group_instance_id, self.client_id, self.client_host)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a JoinGroup or SyncGroup of the member is parked."""
+        return self.join_token is not None or self.sync_token is not None
+
+    def metadata(self, protocol_name: str) -> bytes:
+        """What the member said with a protocol it supports."""
+        return next(metadata for name, metadata in self.protocols if name == protocol_name)
+
+    def vote(self, candidates: frozenset[str]) -> str:
+        """The first candidate in the member's order of preference."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+
+class PendingMember:
+    """A member id that was handed out with MEMBER_ID_REQUIRED and not yet used (KIP-394)."""
+
+    __slots__ = ("client_host", "client_id", "session_deadline")
+
+    def __init__(self, client_id: str, client_host: str, session_deadline: int) -> None:
+        self.client_id = client_id
+        self.client_host = client_host
+        self.session_deadline = session_deadline
+
+
+class ClassicGroup:
+    """The group; `members` is in the order of joining."""
+
+    __slots__ = (
+        "awaiting_join",
+        "generation",
+        "group_id",
+        "history",
+        "leader",
+        "members",
+        "new_member_added",
+        "pending",
+        "pending_sync",
+        "previous_state",
+        "protocol_name",
+        "protocol_type",
+        "purgatory",
+        "state",
+        "state_since",
+        "static_members",
+        "supported_protocols",
+    )
+
+    def __init__(self, group_id: str, state_since: int) -> None:
+        self.group_id = group_id
+        self.state = ClassicGroupState.EMPTY
+        self.previous_state = ClassicGroupState.EMPTY
+        self.state_since: int = state_since
+        """Wall-clock milliseconds; -1 if an old record did not say."""
+        self.generation = 0
+        self.protocol_type: str | None = None
+        """None for a simple group, which has only offsets."""
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, ClassicMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Member ids by group instance id."""
+        self.pending: dict[str, PendingMember] = {}
+        self.pending_sync: set[str] = set()
+        """Members of this generation that have not sent SyncGroup."""
+        self.awaiting_join = 0
+        """How many members have a JoinGroup parked."""
+        self.supported_protocols: dict[str, int] = {}
+        """How many members support each protocol."""
+        self.new_member_added = False
+        """Somebody joined during the initial rebalance delay, which is to be extended."""
+        self.purgatory = Purgatory()
+        self.history = History()
+
+    # --- state ---
+
+    def transition_to(self, state: ClassicGroupState, wall: int) -> None:
+        """Change the state; an illegal change is a bug."""
+        if self.state not in VALID_PREVIOUS_STATES[state]:
+            raise RuntimeError(f"group {self.group_id!r}: {self.state} -> {state} is not legal")
+        self.previous_state = self.state
+        self.state = state
+        self.state_since = wall
+
+    @property
+    def has_all_members_joined(self) -> bool:
+        """Everybody has a JoinGroup parked, and no handed-out member id is unused."""
+        return self.awaiting_join == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest of the members' rebalance timeouts."""
+        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+
+    @property
+    def can_rebalance(self) -> bool:
+        """Whether a rebalance could be prepared from this state."""
+        return self.state in VALID_PREVIOUS_STATES[ClassicGroupState.PREPARING_REBALANCE]
+
+    # --- members ---
+
+    def add(self, member: ClassicMember, protocol_type: str, token: Token | None) -> None:
+        """Take in a member, with its parked JoinGroup if any; the first one leads."""
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._count_protocols(member, 1)
+        self.park_join(member, token)
+        self.pending.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> ClassicMember | None:
+        """Forget a member or a pending member id; the longest-serving member leads on.
+
+        Its parked replies must have been answered.
+        """
+        self.pending.pop(member_id, None)
+        self.pending_sync.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        self._count_protocols(member, -1)
+        if member.join_token is not None:
+            self.park_join(member, None)
+        if member.group_instance_id is not None:
+            del self.static_members[member.group_instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return member
+
+    def replace_static(self, old: ClassicMember, new_member_id: str) -> ClassicMember:
+        """Give a static member a new id; its place, assignment and leadership go with it.
+
+        The old member's parked replies must have been answered.
+        """
+        new = ClassicMember(
+            new_member_id,
+            old.group_instance_id,
+            old.client_id,
+            old.client_host,
+            old.rebalance_timeout_ms,
+            old.session_timeout_ms,
+            old.protocols,
+            old.assignment,
+        )
+        del self.members[old.member_id]
+        self.members[new_member_id] = new
+        if self.leader == old.member_id:
+            self.leader = new_member_id
+        if old.group_instance_id is not None:
+            self.static_members[old.group_instance_id] = new_member_id
+        if old.member_id in self.pending_sync:
+            self.pending_sync.remove(old.member_id)
+            self.pending_sync.add(new_member_id)
+        return new
+
+    def update(
+        self,
+        member: ClassicMember,
+        protocols: Sequence[ProtocolMetadata],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> None:
+        """Take over what a member says when it joins again."""
+        self._count_protocols(member, -1)
+        member.protocols = tuple(protocols)
+        self._count_protocols(member, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def park_join(self, member: ClassicMember, token: Token | None) -> None:
+        """Park a member's JoinGroup, or note that it has been answered."""
+        self.awaiting_join += (token is not None) - (member.join_token is not None)
+        member.join_token = token
+
+    # --- protocols ---
+
+    def supports_protocols(self, protocol_type: str, protocols: Sequence[ProtocolMetadata]) -> bool:
+        """Whether a member with these protocols could be in the group."""
+        if self.state is ClassicGroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        everybody = len(self.members)
+        return self.protocol_type == protocol_type and any(
+            self.supported_protocols.get(name, 0) == everybody for name, _ in protocols
+        )
+
+    def _count_protocols(self, member: ClassicMember, by: int) -> None:
+        counts = self.supported_protocols
+        for name in {name for name, _ in member.protocols}:
+            counts[name] = counts.get(name, 0) + by
+            if not counts[name]:
+                del counts[name]
+
+    # --- deadlines ---
+
+    def renew_session(self, member: ClassicMember, now: int) -> None:
+        """Give a member a full session timeout from now."""
+        member.session_deadline = self.purgatory.watch(now + member.session_timeout_ms)
+
+    def take_parked(self) -> list[Token]:
+        """The tokens of all parked requests, which are parked no more."""
+        tokens = []
+        for member in self.members.values():
+            tokens += [t for t in (member.join_token, member.sync_token) if t is not None]
+            self.park_join(member, None)
+            member.sync_token = None
+        return tokens

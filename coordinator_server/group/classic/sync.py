@@ -1,0 +1,127 @@
+"""SyncGroup: the leader's assignment makes the group Stable."""
+
+from coordinator_server.group.classic.rebalance import (
+    end_rebalance,
+    evict,
+    metadata_value,
+    prepare_rebalance,
+    refuse_parked_syncs,
+)
+from coordinator_server.group.classic.state import (
+    ClassicGroup,
+    ClassicGroupState,
+    ClassicMember,
+)
+from coordinator_server.group.classic.validation import refuse_sync
+from coordinator_server.group.context import Context
+from coordinator_server.group.effects import Effects, Refuse, Rule, Synced
+from coordinator_server.group.events import Sync
+from coordinator_server.group.reasons import Outcome, RebalanceReason, RemovalReason, Round
+from protocol.errors import ErrorCode
+from protocol.records import GroupMetadataKey, encode_value
+
+_S = ClassicGroupState
+
+
+def sync(group: ClassicGroup, event: Sync, ctx: Context, out: Effects) -> None:
+    """Answer a SyncGroup, now or when the leader has sent the assignment."""
+    refusal = refuse_sync(group, event)
+    if refusal is not None:
+        out.reply(event.token, refusal)
+        return
+    member = group.members[event.member_id]
+    match group.state:
+        case _S.COMPLETING_REBALANCE:
+            _has_synced(group, member)
+            _park_sync(member, event, out)
+            if group.leader == member.member_id:
+                _assign(group, member, event, ctx, out)
+        case _S.STABLE:
+            _has_synced(group, member)
+            out.reply(event.token, _assignment(group, member), member.member_id)
+        case _:
+            out.reply(
+                event.token,
+                Refuse(
+                    ErrorCode.REBALANCE_IN_PROGRESS,
+                    Rule.REBALANCE_UNDER_WAY,
+                    f"members are joining; generation {group.generation} has ended",
+                ),
+            )
+
+
+def _has_synced(group: ClassicGroup, member: ClassicMember) -> None:
+    group.pending_sync.discard(member.member_id)
+    if not group.pending_sync:
+        group.purgatory.sync = None
+
+
+def _park_sync(member: ClassicMember, event: Sync, out: Effects) -> None:
+    """Park the SyncGroup; an older one of the member's is answered."""
+    if member.sync_token is not None:
+        out.reply(
+            member.sync_token,
+            Refuse(
+                ErrorCode.REBALANCE_IN_PROGRESS,
+                Rule.REBALANCE_UNDER_WAY,
+                "the member has sent another SyncGroup",
+            ),
+        )
+    member.sync_token = event.token
+
+
+def _assignment(group: ClassicGroup, member: ClassicMember) -> Synced:
+    return Synced(group.protocol_type, group.protocol_name, member.assignment)
+
+
+def _assign(
+    group: ClassicGroup, leader: ClassicMember, event: Sync, ctx: Context, out: Effects
+) -> None:
+    """Write the leader's assignment down and hand it out; it must fit into one append."""
+    key = GroupMetadataKey(group.group_id)
+    value = metadata_value(group, dict(event.assignments))
+    size = len(encode_value(value))
+    if size > ctx.limits.max_append_bytes:
+        _give_up_assignment(group, leader, size, ctx, out)
+        return
+    for member in group.members.values():
+        member.assignment = event.assignments.get(member.member_id, b"")
+    out.write(key, value)
+    group.transition_to(_S.STABLE, ctx.wall)
+    end_rebalance(group, Outcome.COMPLETED, ctx, out)
+    for member in group.members.values():
+        if member.sync_token is not None:
+            out.reply(member.sync_token, _assignment(group, member), member.member_id)
+            member.sync_token = None
+            group.renew_session(member, ctx.now)
+
+
+def _give_up_assignment(
+    group: ClassicGroup, leader: ClassicMember, size: int, ctx: Context, out: Effects
+) -> None:
+    """Kafka's answer to a record that is too large: everybody is told, and joins again."""
+    detail = f"the group's record has {size} bytes, the log takes {ctx.limits.max_append_bytes}"
+    refuse_parked_syncs(
+        group,
+        Refuse(ErrorCode.UNKNOWN_SERVER_ERROR, Rule.ASSIGNMENT_TOO_LARGE, detail),
+        ctx,
+        out,
+    )
+    cause = Round(RebalanceReason.ASSIGNMENT_APPEND_FAILED, leader.culprit, detail)
+    prepare_rebalance(group, cause, ctx, out)
+
+
+def sync_deadline_passed(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+    """Remove the members that never sent SyncGroup and rebalance (KAFKA-12443)."""
+    operation = group.purgatory.sync
+    group.purgatory.sync = None
+    if operation is None or operation.generation != group.generation or not group.pending_sync:
+        return
+    silent = [
+        member for member in group.members.values() if member.member_id in group.pending_sync
+    ]
+    for member in silent:
+        group.history.note().waited_for.append(member.culprit)
+        evict(group, member, RemovalReason.SYNC_TIMEOUT, out)
+    cause = Round(RebalanceReason.SYNC_TIMEOUT, silent[0].culprit, None)
+    prepare_rebalance(group, cause, ctx, out)

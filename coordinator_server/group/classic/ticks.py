@@ -1,0 +1,70 @@
+"""Time passes: everything whose deadline is due happens, earliest first."""
+
+from coordinator_server.group.classic.members import (
+    pending_deadline_passed,
+    session_deadline_passed,
+)
+from coordinator_server.group.classic.rebalance import join_deadline_passed
+from coordinator_server.group.classic.state import ClassicGroup
+from coordinator_server.group.classic.sync import sync_deadline_passed
+from coordinator_server.group.context import Context
+from coordinator_server.group.effects import Effects
+from coordinator_server.group.purgatory import NEVER
+
+
+def tick(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+    """Carry out what is due and look for the next deadline.
+
+    What one deadline brings about may settle or postpone others, so each is looked at again
+    when its turn comes; new ones that are due at once wait for the next tick.
+    """
+    if group.purgatory.wake > ctx.now:
+        return
+    for deadline, member_id in sorted(_due(group, ctx.now)):
+        if member_id == _JOIN:
+            if group.purgatory.join is not None and group.purgatory.join.deadline == deadline:
+                join_deadline_passed(group, ctx, out)
+        elif member_id == _SYNC:
+            if group.purgatory.sync is not None and group.purgatory.sync.deadline == deadline:
+                sync_deadline_passed(group, ctx, out)
+        else:
+            _session_due(group, member_id, ctx, out)
+    group.purgatory.wake = _earliest(group)
+
+
+_JOIN, _SYNC = "\0join", "\0sync"
+"""Stand for the delayed operations among the member ids that are due."""
+
+
+def _session_due(group: ClassicGroup, member_id: str, ctx: Context, out: Effects) -> None:
+    member = group.members.get(member_id)
+    if member is not None:
+        if member.session_deadline <= ctx.now:
+            session_deadline_passed(group, member, ctx, out)
+    elif member_id in group.pending and group.pending[member_id].session_deadline <= ctx.now:
+        pending_deadline_passed(group, member_id, ctx, out)
+
+
+def _due(group: ClassicGroup, now: int) -> list[tuple[int, str]]:
+    due = [
+        (who.session_deadline, member_id)
+        for members in (group.members, group.pending)
+        for member_id, who in members.items()
+        if who.session_deadline <= now
+    ]
+    if group.purgatory.join is not None and group.purgatory.join.deadline <= now:
+        due.append((group.purgatory.join.deadline, _JOIN))
+    if group.purgatory.sync is not None and group.purgatory.sync.deadline <= now:
+        due.append((group.purgatory.sync.deadline, _SYNC))
+    return due
+
+
+def _earliest(group: ClassicGroup) -> int:
+    deadlines = [member.session_deadline for member in group.members.values()]
+    deadlines += [pending.session_deadline for pending in group.pending.values()]
+    deadlines += [
+        operation.deadline
+        for operation in (group.purgatory.join, group.purgatory.sync)
+        if operation is not None
+    ]
+    return min(deadlines, default=NEVER)

@@ -1,0 +1,107 @@
+"""Who may speak for a member: the checks that Join, Sync, Heartbeat, Leave and commits share."""
+
+from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
+from coordinator_server.group.effects import Refuse, Rule
+from coordinator_server.group.events import CommitOffsets, Sync
+from protocol.errors import ErrorCode
+
+_S = ClassicGroupState
+
+
+def refuse_member(
+    group: ClassicGroup, member_id: str, group_instance_id: str | None
+) -> Refuse | None:
+    """Why this member id is not a member, or is fenced by its successor (KIP-345)."""
+    if group_instance_id is not None:
+        current = group.static_members.get(group_instance_id)
+        if current is None:
+            return Refuse(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                Rule.INSTANCE_UNKNOWN,
+                f"no member has the group instance id {group_instance_id!r}",
+                member_id,
+            )
+        if current != member_id:
+            return Refuse(
+                ErrorCode.FENCED_INSTANCE_ID,
+                Rule.INSTANCE_FENCED,
+                f"member {current!r} has taken over {group_instance_id!r} from {member_id!r}",
+                member_id,
+            )
+    if member_id in group.members:
+        return None
+    return unknown_member(member_id)
+
+
+def unknown_member(member_id: str) -> Refuse:
+    """The answer to a member id nobody has."""
+    return Refuse(
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        Rule.MEMBER_UNKNOWN,
+        f"{member_id!r} is no member",
+        member_id,
+    )
+
+
+def group_unknown(member_id: str) -> Refuse:
+    """The answer to a member of a group that does not exist."""
+    return Refuse(
+        ErrorCode.UNKNOWN_MEMBER_ID, Rule.GROUP_UNKNOWN, "the group does not exist", member_id
+    )
+
+
+def refuse_generation(group: ClassicGroup, generation: int) -> Refuse | None:
+    """Why a request of this generation comes too late or from nowhere."""
+    if generation == group.generation:
+        return None
+    return Refuse(
+        ErrorCode.ILLEGAL_GENERATION,
+        Rule.GENERATION_DIFFERS,
+        f"generation {generation} was sent, the group is at {group.generation}",
+    )
+
+
+def refuse_sync(group: ClassicGroup, event: Sync) -> Refuse | None:
+    """Kafka's validateSyncGroup: member, generation, protocol (KIP-559)."""
+    refusal = refuse_member(group, event.member_id, event.group_instance_id)
+    if refusal is not None:
+        return refusal
+    refusal = refuse_generation(group, event.generation)
+    if refusal is not None:
+        return refusal
+    for sent, ours in (
+        (event.protocol_type, group.protocol_type),
+        (event.protocol_name, group.protocol_name),
+    ):
+        if sent is not None and sent != ours:
+            return Refuse(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                Rule.PROTOCOL_INCONSISTENT,
+                f"protocol {sent!r} was sent, the group uses {ours!r}",
+            )
+    return None
+
+
+def refuse_commit(group: ClassicGroup, event: CommitOffsets) -> Refuse | None:
+    """ClassicGroup.validateOffsetCommit, for commits outside of transactions."""
+    if event.generation < 0 and group.state is _S.EMPTY:
+        return None
+    if event.generation >= 0 or event.member_id or event.group_instance_id is not None:
+        refusal = refuse_member(group, event.member_id, event.group_instance_id)
+        if refusal is None:
+            refusal = refuse_generation(group, event.generation)
+        if refusal is not None:
+            return refusal
+    elif group.state is not _S.EMPTY:
+        return Refuse(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            Rule.COMMIT_WITHOUT_MEMBERSHIP,
+            f"the group has {len(group.members)} members; only they may commit",
+        )
+    if group.state is _S.COMPLETING_REBALANCE:
+        return Refuse(
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            Rule.REBALANCE_UNDER_WAY,
+            f"generation {group.generation} awaits its assignment",
+        )
+    return None

@@ -1,0 +1,38 @@
+"""What a group is told with every event: time, ids and limits. Nothing else reaches it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class MemberIds(Protocol):
+    """Where the random part of member ids comes from."""
+
+    def member_suffix(self) -> str:
+        """The `<uuid>` of `<client id>-<uuid>`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Kafka's settings that bound a group; durations in milliseconds."""
+
+    initial_rebalance_delay_ms: int = 3_000
+    new_member_join_timeout_ms: int = 300_000
+    """ClassicGroup's CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS: not configurable in Kafka."""
+    group_max_size: int = 2_147_483_647
+    offset_metadata_max_chars: int = 4_096
+    """UTF-16 units, whatever `offset.metadata.max.bytes` is called."""
+    max_append_bytes: int = 16 * 1024 * 1024
+    """What the storage takes in one atomic append."""
+
+
+@dataclass(slots=True)
+class Context:
+    """The world as one turn sees it."""
+
+    now: int
+    """Monotonic milliseconds: deadlines."""
+    wall: int
+    """Wall-clock milliseconds since the epoch: record timestamps, retention."""
+    ids: MemberIds
+    limits: Limits

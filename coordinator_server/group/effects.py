@@ -1,0 +1,196 @@
+"""What a group wants done: records to append, replies to send, observations to publish."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from coordinator_server.group.events import Token
+from coordinator_server.group.reasons import Observation
+from protocol.errors import ErrorCode
+from protocol.records import RecordKey, RecordValue
+
+
+class Rule(StrEnum):
+    """The named rule behind a refusal, so that every error can be explained."""
+
+    GROUP_UNKNOWN = "group_unknown"
+    GROUP_EMPTY = "group_empty"
+    GROUP_NOT_EMPTY = "group_not_empty"
+    GROUP_FULL = "group_full"
+    MEMBER_UNKNOWN = "member_unknown"
+    MEMBER_ID_REQUIRED = "member_id_required"
+    MEMBER_REMOVED = "member_removed"
+    INSTANCE_UNKNOWN = "instance_unknown"
+    INSTANCE_FENCED = "instance_fenced"
+    INSTANCE_REPLACED = "instance_replaced"
+    GENERATION_DIFFERS = "generation_differs"
+    PROTOCOL_INCONSISTENT = "protocol_inconsistent"
+    REBALANCE_UNDER_WAY = "rebalance_under_way"
+    ASSIGNMENT_TOO_LARGE = "assignment_too_large"
+    COMMIT_TOO_LARGE = "commit_too_large"
+    COMMIT_WITHOUT_MEMBERSHIP = "commit_without_membership"
+    TOPIC_SUBSCRIBED = "topic_subscribed"
+    LOADING = "loading"
+    NOT_OWNED = "not_owned"
+    NOT_AVAILABLE = "not_available"
+    TENURE_ENDED = "tenure_ended"
+    TIMED_OUT = "timed_out"
+    SHUTTING_DOWN = "shutting_down"
+
+
+@dataclass(slots=True)
+class Refuse:
+    """An error answer, with the rule that made it."""
+
+    error: ErrorCode
+    rule: Rule
+    detail: str = ""
+    """For people: what was sent and what was expected."""
+    member_id: str = ""
+    """What a JoinGroup answer carries beside the error."""
+
+
+class JoinedMember(NamedTuple):
+    """A member as the leader is told of it."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(slots=True)
+class Joined:
+    """JoinGroup succeeded."""
+
+    member_id: str
+    generation: int
+    protocol_type: str | None
+    protocol_name: str | None
+    leader: str
+    members: Sequence[JoinedMember]
+    """For the leader; empty for everybody else."""
+    skip_assignment: bool = False
+
+
+@dataclass(slots=True)
+class Synced:
+    """SyncGroup succeeded."""
+
+    protocol_type: str | None
+    protocol_name: str | None
+    assignment: bytes
+
+
+@dataclass(slots=True)
+class Done:
+    """Success without a body."""
+
+
+DONE = Done()
+
+
+class LeftMember(NamedTuple):
+    """What became of one member of a LeaveGroup batch."""
+
+    member_id: str
+    group_instance_id: str | None
+    error: ErrorCode
+
+
+@dataclass(slots=True)
+class Left:
+    """LeaveGroup was carried out."""
+
+    members: Sequence[LeftMember]
+
+
+@dataclass(slots=True)
+class Committed:
+    """OffsetCommit was accepted; an error per partition, in the order of the event."""
+
+    errors: Sequence[ErrorCode]
+
+
+class FetchedOffset(NamedTuple):
+    """A committed offset; offset and leader epoch are -1 where there is none."""
+
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    error: ErrorCode
+
+
+@dataclass(slots=True)
+class Fetched:
+    """OffsetFetch of one group."""
+
+    topics: Sequence[tuple[str, Sequence[FetchedOffset]]]
+
+
+@dataclass(slots=True)
+class Deleted:
+    """OffsetDelete was carried out; an error per topic and partition."""
+
+    topics: Sequence[tuple[str, Sequence[tuple[int, ErrorCode]]]]
+
+
+class DescribedMember(NamedTuple):
+    """A member as DescribeGroups shows it."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(slots=True)
+class Described:
+    """DescribeGroups of an existing group."""
+
+    state: str
+    protocol_type: str
+    protocol_name: str
+    members: Sequence[DescribedMember]
+
+
+Result = Refuse | Joined | Synced | Done | Left | Committed | Fetched | Deleted | Described
+
+
+class Reply(NamedTuple):
+    """An answer to a token."""
+
+    token: Token
+    result: Result
+    member_id: str | None = None
+    """Whose session starts anew when the reply leaves after having been held."""
+
+
+class Write(NamedTuple):
+    """A record to append; a None value is a tombstone."""
+
+    key: RecordKey
+    value: RecordValue | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class Effects:
+    """What one turn of a group brought about."""
+
+    __slots__ = ("observed", "replies", "writes")
+
+    def __init__(self) -> None:
+        self.writes: list[Write] = []
+        self.replies: list[Reply] = []
+        self.observed: list[Observation] = []
+
+    def reply(self, token: Token, result: Result, member_id: str | None = None) -> None:
+        """Answer a token, once the writes before it are durable."""
+        self.replies.append(Reply(token, result, member_id))
+
+    def write(self, key: RecordKey, value: RecordValue | None) -> None:
+        """Append a record and apply it to the group's durable state."""
+        self.writes.append(Write(key, value))

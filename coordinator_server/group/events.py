@@ -1,0 +1,176 @@
+"""What can happen to a group. Events are free of API versions.
+
+What old versions of a request lack is defaulted by the API module that makes the event, and
+behaviour that depends on the version is a field that names the capability.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+Token = object
+"""A parked or pending reply. The group hands it back with the result and never looks inside."""
+
+ProtocolMetadata = tuple[str, bytes]
+"""A protocol's name and the member's metadata for it, opaque to the state machine."""
+
+
+@dataclass(slots=True)
+class Join:
+    """JoinGroup."""
+
+    token: Token
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Sequence[ProtocolMetadata]
+    """In order of preference."""
+    client_reason: str | None
+    requires_known_member_id: bool
+    """A dynamic member is first given an id to join with (KIP-394)."""
+    can_skip_assignment: bool
+    """A returning static leader may be told to skip the assignment (KIP-814)."""
+
+
+@dataclass(slots=True)
+class Sync:
+    """SyncGroup."""
+
+    token: Token
+    member_id: str
+    group_instance_id: str | None
+    generation: int
+    protocol_type: str | None
+    """None where the version does not carry it: not checked (KIP-559)."""
+    protocol_name: str | None
+    assignments: Mapping[str, bytes]
+    """By member id; only the leader's count."""
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """Heartbeat."""
+
+    token: Token
+    member_id: str
+    group_instance_id: str | None
+    generation: int
+
+
+@dataclass(slots=True)
+class LeavingMember:
+    """One member of a LeaveGroup batch; an empty member id leaves by instance id (KIP-345)."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_reason: str | None = None
+
+
+@dataclass(slots=True)
+class Leave:
+    """LeaveGroup."""
+
+    token: Token
+    members: Sequence[LeavingMember]
+
+
+@dataclass(slots=True)
+class OffsetToCommit:
+    """One partition of an OffsetCommit."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    """-1 where the version or the client has none."""
+    metadata: str
+    topic_id: bytes
+    """16 bytes; zeros where unknown."""
+
+
+@dataclass(slots=True)
+class CommitOffsets:
+    """OffsetCommit, of the partitions that exist and the caller may commit."""
+
+    token: Token
+    member_id: str
+    group_instance_id: str | None
+    generation: int
+    """-1: not a member."""
+    offsets: Sequence[OffsetToCommit]
+    retention_ms: int
+    """-1: the configured retention."""
+    knows_group_id_not_found: bool
+    """Else a missing group is answered ILLEGAL_GENERATION (before version 9)."""
+
+
+@dataclass(slots=True)
+class FetchOffsets:
+    """OffsetFetch of one group."""
+
+    token: Token
+    topics: Sequence[tuple[str, Sequence[int]]] | None
+    """Topics and partitions; None for all there are."""
+    require_stable: bool
+    """Refuse partitions with offsets of an open transaction (KIP-447)."""
+
+
+@dataclass(slots=True)
+class DeleteOffsets:
+    """OffsetDelete (KIP-496)."""
+
+    token: Token
+    topics: Sequence[tuple[str, Sequence[int]]]
+
+
+@dataclass(slots=True)
+class DeleteGroup:
+    """DeleteGroups, one group of it (KIP-229)."""
+
+    token: Token
+
+
+@dataclass(slots=True)
+class Describe:
+    """DescribeGroups, one group of it."""
+
+    token: Token
+
+
+@dataclass(slots=True)
+class Released:
+    """Replies to these members were held until records were durable and have now left.
+
+    Their sessions start anew: they could not heartbeat while they waited for the answer.
+    """
+
+    member_ids: Sequence[str]
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The partition's log has been replayed: members get a full session from now on."""
+
+
+@dataclass(slots=True)
+class Tick:
+    """Time has passed; whatever is due happens."""
+
+
+Event = (
+    Join
+    | Sync
+    | Heartbeat
+    | Leave
+    | CommitOffsets
+    | FetchOffsets
+    | DeleteOffsets
+    | DeleteGroup
+    | Describe
+    | Released
+    | Loaded
+    | Tick
+)

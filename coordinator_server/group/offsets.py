@@ -1,0 +1,141 @@
+"""A group's committed offsets, and those that wait for their transaction to end.
+
+Follows Kafka's `OffsetMetadataManager`. Offsets of an open transaction are pending per producer
+until its marker; a newer offset of the same partition, by position in the log, wins over them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from coordinator_server.group.effects import FetchedOffset
+from protocol.errors import ErrorCode
+from protocol.records import OffsetCommitValue
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class PendingOffset:
+    """An offset of an open transaction."""
+
+    order: int
+    """Its place in the log, to tell which of two offsets is newer."""
+    value: OffsetCommitValue | None
+    """None once a newer offset has been committed: the marker then changes nothing."""
+
+
+class OffsetStore:
+    """The offsets of one group; only `replay` changes them."""
+
+    __slots__ = ("committed", "pending")
+
+    def __init__(self) -> None:
+        self.committed: dict[str, dict[int, OffsetCommitValue]] = {}
+        """By topic and partition."""
+        self.pending: dict[int, dict[TopicPartition, PendingOffset]] = {}
+        """Of open transactions, by producer id."""
+
+    def __bool__(self) -> bool:
+        """Whether there is any offset, pending ones included."""
+        return bool(self.committed or self.pending)
+
+    def __len__(self) -> int:
+        """How many offsets are committed."""
+        return sum(map(len, self.committed.values()))
+
+    def get(self, topic: str, partition: int) -> OffsetCommitValue | None:
+        """The committed offset of a partition."""
+        of_topic = self.committed.get(topic)
+        return None if of_topic is None else of_topic.get(partition)
+
+    def is_pending(self, topic: str, partition: int) -> bool:
+        """Whether a transaction with an offset of this partition is open."""
+        return any((topic, partition) in offsets for offsets in self.pending.values())
+
+    def partitions(self) -> Iterator[TopicPartition]:
+        """Every partition with a committed or pending offset, once."""
+        for topic, offsets in self.committed.items():
+            for partition in offsets:
+                yield topic, partition
+        pending = {place for offsets in self.pending.values() for place in offsets}
+        for topic, partition in pending:
+            if self.get(topic, partition) is None:
+                yield topic, partition
+
+    # --- changes ---
+
+    def put(self, topic: str, partition: int, value: OffsetCommitValue) -> None:
+        """Commit an offset outside of transactions; it is newer than all pending ones."""
+        self.committed.setdefault(topic, {})[partition] = value
+        if self.pending:
+            self._supersede(topic, partition, None)
+
+    def put_pending(
+        self, producer_id: int, order: int, topic: str, partition: int, value: OffsetCommitValue
+    ) -> None:
+        """Note an offset of an open transaction."""
+        offsets = self.pending.setdefault(producer_id, {})
+        offsets[topic, partition] = PendingOffset(order, value)
+
+    def remove(self, topic: str, partition: int) -> None:
+        """Forget a partition's offset, and what transactions would make of it."""
+        of_topic = self.committed.get(topic)
+        if of_topic is not None:
+            of_topic.pop(partition, None)
+            if not of_topic:
+                del self.committed[topic]
+        for producer_id in list(self.pending):
+            self.pending[producer_id].pop((topic, partition), None)
+            if not self.pending[producer_id]:
+                del self.pending[producer_id]
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """Apply or drop what a producer's transaction has left pending."""
+        offsets = self.pending.pop(producer_id, None)
+        if offsets is None or not commit:
+            return
+        for (topic, partition), pending in offsets.items():
+            if pending.value is not None:
+                self.committed.setdefault(topic, {})[partition] = pending.value
+                self._supersede(topic, partition, pending.order)
+
+    def _supersede(self, topic: str, partition: int, order: int | None) -> None:
+        """Mark pending offsets of a partition that are older than `order` (None: all)."""
+        for offsets in self.pending.values():
+            pending = offsets.get((topic, partition))
+            if pending is not None and (order is None or pending.order < order):
+                pending.value = None
+
+    # --- reading ---
+
+    def fetch(
+        self, topics: Sequence[tuple[str, Sequence[int]]] | None, *, require_stable: bool
+    ) -> list[tuple[str, list[FetchedOffset]]]:
+        """OffsetFetch's answer; `topics` of None asks for every committed offset."""
+        if topics is None:
+            topics = [(topic, list(offsets)) for topic, offsets in self.committed.items()]
+        stable = not (require_stable and self.pending)
+        return [
+            (
+                topic,
+                [
+                    self._fetch(topic, partition)
+                    if stable or not self.is_pending(topic, partition)
+                    else _nothing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+                    for partition in partitions
+                ],
+            )
+            for topic, partitions in topics
+        ]
+
+    def _fetch(self, topic: str, partition: int) -> FetchedOffset:
+        value = self.get(topic, partition)
+        if value is None:
+            return _nothing(partition, ErrorCode.NONE)
+        return FetchedOffset(
+            partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE
+        )
+
+
+def _nothing(partition: int, error: ErrorCode) -> FetchedOffset:
+    return FetchedOffset(partition, -1, -1, "", error)

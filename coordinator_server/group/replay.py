@@ -1,0 +1,94 @@
+"""The only writer of a group's durable state: used for every record, at load and at run time.
+
+Durable are the offsets and the group as its last GroupMetadata record has it. The members and
+the phase of a rebalance under way are not: as in Kafka they are lost with the tenure, and after a
+load the group is what `restore` makes of its record.
+"""
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.group.classic.state import (
+    ClassicGroup,
+    ClassicGroupState,
+    ClassicMember,
+)
+from protocol.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    RecordKey,
+    RecordValue,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.group.machine import Group
+
+NO_PRODUCER_ID = -1
+
+
+def apply(
+    group: "Group",
+    key: RecordKey,
+    value: RecordValue | None,
+    producer_id: int = NO_PRODUCER_ID,
+    order: int = -1,
+    wall: int = -1,
+) -> None:
+    """Apply one record of the group; `order` is its place in the log.
+
+    Commits of a producer stay pending until its marker. A tombstone of what is not there is
+    nothing: compaction may have left it alone. `wall` dates a simple group made by its first
+    commit.
+    """
+    if isinstance(key, OffsetCommitKey):
+        if not isinstance(value, OffsetCommitValue):
+            group.offsets.remove(key.topic, key.partition)
+            return
+        if group.classic is None:
+            group.classic = ClassicGroup(group.group_id, wall)
+        if producer_id == NO_PRODUCER_ID:
+            group.offsets.put(key.topic, key.partition, value)
+        else:
+            group.offsets.put_pending(producer_id, order, key.topic, key.partition, value)
+    elif isinstance(key, GroupMetadataKey):
+        if not isinstance(value, GroupMetadataValue):
+            group.durable = group.classic = None
+            return
+        group.durable = value
+        if group.classic is None:
+            group.classic = ClassicGroup(group.group_id, value.current_state_timestamp)
+
+
+def end_transaction(group: "Group", producer_id: int, *, commit: bool) -> None:
+    """Apply a transaction marker."""
+    group.offsets.end_transaction(producer_id, commit=commit)
+
+
+def restore(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+    """The group of a record: Stable with its members, or Empty (Kafka's replay).
+
+    Of each member's protocols only the selected one is in the log.
+    """
+    group = ClassicGroup(group_id, value.current_state_timestamp)
+    for written in value.members:
+        member = ClassicMember(
+            written.member_id,
+            written.group_instance_id,
+            written.client_id,
+            written.client_host,
+            # Versions before 1 have no rebalance timeout.
+            written.session_timeout if written.rebalance_timeout < 0 else written.rebalance_timeout,
+            written.session_timeout,
+            [(value.protocol or "", written.subscription)],
+            written.assignment,
+        )
+        group.add(member, value.protocol_type, None)
+    group.protocol_type = value.protocol_type or None
+    group.protocol_name = value.protocol
+    group.generation = value.generation
+    group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
+    if group.members:
+        group.state = ClassicGroupState.STABLE
+    group.previous_state = group.state
+    return group

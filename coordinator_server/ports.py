@@ -1,0 +1,147 @@
+"""The ports between the parts: each has one plain implementation now and others later.
+
+Only `app.py` knows which implementation is behind a port.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from coordinator_server.storage.base import Node
+
+
+class Clock(Protocol):
+    """Time. Deadlines use the monotonic clock, record timestamps and retention the wall clock."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never jump."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+
+class Ids(Protocol):
+    """Everything random."""
+
+    def member_suffix(self) -> str:
+        """The `<uuid>` of a generated member id `<client id>-<uuid>`."""
+        ...
+
+    def topic_id(self) -> UUID:
+        """A new topic id."""
+        ...
+
+
+class Directory(Protocol):
+    """Who is where: the only source of Metadata, FindCoordinator and DescribeCluster."""
+
+    cluster_id: str
+
+    def this_node(self, listener: str) -> Node:
+        """This node as clients of a listener reach it."""
+        ...
+
+    def nodes(self, listener: str) -> Sequence[Node]:
+        """All nodes as clients of a listener reach them."""
+        ...
+
+    def coordinator(self, partition: int, listener: str) -> Node | None:
+        """The owner of a coordinator partition; None while it has none."""
+        ...
+
+    def leader(self, topic: str, partition: int, listener: str) -> Node | None:
+        """The leader of a topic partition; None while it has none."""
+        ...
+
+
+class TopicInfo(NamedTuple):
+    """What the coordinator and Metadata need to know of a topic."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    internal: bool = False
+
+
+class TopicImage(Protocol):
+    """The topics there are."""
+
+    def get(self, name: str) -> TopicInfo | None:
+        """The topic of that name."""
+        ...
+
+    def by_id(self, topic_id: UUID) -> TopicInfo | None:
+        """The topic of that id."""
+        ...
+
+    def topics(self) -> Mapping[str, TopicInfo]:
+        """All topics by name."""
+        ...
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(name)` whenever a topic is created, deleted or grows."""
+        ...
+
+
+class Principal(NamedTuple):
+    """Who a connection belongs to."""
+
+    kind: str
+    name: str
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+
+
+class Operation(IntEnum):
+    """Kafka's AclOperation codes."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class Resource(IntEnum):
+    """Kafka's ResourceType codes."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request, as authorisation sees it."""
+
+    principal: Principal
+    host: str
+    client_id: str | None
+    listener: str
+
+
+class Authorizer(Protocol):
+    """Decides what a caller may do."""
+
+    def allowed(self, caller: Caller, operation: Operation, resource: Resource, name: str) -> bool:
+        """Whether `caller` may do `operation` on the resource `name`."""
+        ...
+
+
+class Quota(Protocol):
+    """Slows callers down that ask too much."""
+
+    def throttle_ms(self, caller: Caller, spent_us: int) -> int:
+        """How long the caller is to wait, 0 for not at all, after `spent_us` of our time."""
+        ...

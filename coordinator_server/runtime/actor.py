@@ -1,0 +1,117 @@
+"""The owner of a group id within a tenure: one mailbox, one turn at a time, one timer."""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from coordinator_server.group.events import Event, Tick
+from coordinator_server.group.machine import Group, TurnFailed
+from coordinator_server.group.purgatory import NEVER
+from coordinator_server.runtime.timers import Cancellable
+
+if TYPE_CHECKING:
+    from coordinator_server.runtime.tenure import Tenure
+
+_TURNS_PER_BREATH: Final = 64
+"""How many events a backlog is worked off by before other work gets a chance."""
+
+
+class GroupActor:
+    """Runs a group's turns in order.
+
+    A turn runs inline when nothing is ahead of it. An event that arrives during a turn, or
+    behind others, goes to the mailbox, which a task works off; mailbox and task exist only then.
+    """
+
+    __slots__ = (
+        "_armed_at",
+        "_busy",
+        "_mailbox",
+        "_task",
+        "_tenure",
+        "_timer",
+        "group",
+        "last_append",
+    )
+
+    def __init__(self, group: Group, tenure: "Tenure") -> None:
+        self.group = group
+        self.last_append = 0
+        """Number of the last append that has records of this group; see Writer."""
+        self._tenure = tenure
+        self._busy = False
+        self._mailbox: deque[Event] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timer: Cancellable | None = None
+        self._armed_at: int = NEVER
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no event is being handled or waits."""
+        return not self._busy and self._mailbox is None
+
+    def post(self, event: Event) -> None:
+        """Take an event: now if nothing is ahead of it, in its turn otherwise."""
+        if self._busy or self._mailbox is not None:
+            self._enqueue(event)
+        else:
+            self._turn(event)
+
+    def stop(self) -> list[Event]:
+        """Be of no more use: no timer rings, no turn runs; returns the events not handled."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        left = list(self._mailbox or ())
+        self._mailbox = None
+        return left
+
+    def _enqueue(self, event: Event) -> None:
+        if self._mailbox is None:
+            self._mailbox = deque()
+        self._mailbox.append(event)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._drain())
+
+    async def _drain(self) -> None:
+        while self._mailbox:
+            for _ in range(min(len(self._mailbox), _TURNS_PER_BREATH)):
+                self._turn(self._mailbox.popleft())
+                if self._tenure.ended:
+                    return
+            await asyncio.sleep(0)
+        self._mailbox = self._task = None
+
+    def _turn(self, event: Event) -> None:
+        tenure = self._tenure
+        self._busy = True
+        try:
+            effects = self.group.handle(event, tenure.context())
+            tenure.carry_out(self, effects)
+        except TurnFailed as bug:
+            tenure.report_bug(self.group.group_id, bug)
+        finally:
+            self._busy = False
+        if not tenure.ended:
+            self._arm()
+            if self.group.is_vacant:
+                tenure.forget(self)
+
+    def _arm(self) -> None:
+        """Make sure that the timer rings no later than the group's next deadline."""
+        deadline = self.group.next_deadline()
+        if deadline >= self._armed_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_at = deadline
+        self._timer = self._tenure.timers.call_at(deadline, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._armed_at = NEVER
+        if not self._tenure.ended:
+            self.post(Tick())

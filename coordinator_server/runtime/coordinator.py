@@ -1,0 +1,103 @@
+"""The front door: which partition a group belongs to, and what there is in all of them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from coordinator_server.group.events import Event
+from coordinator_server.group.machine import Group
+from coordinator_server.runtime.partition import Partition, PartitionState, Report
+from coordinator_server.runtime.tenure import World
+from coordinator_server.storage.base import Storage
+from protocol.errors import ErrorCode
+from protocol.java import partition_for
+
+
+class ListedGroup(NamedTuple):
+    """A group as ListGroups shows it."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+class GroupList(NamedTuple):
+    """All groups, or what keeps us from listing them."""
+
+    groups: Sequence[ListedGroup]
+    error: ErrorCode
+
+
+class Coordinator:
+    """Serves the groups of every partition that is ours."""
+
+    def __init__(self, partitions: int, storage: Storage, world: World, report: Report) -> None:
+        self.partitions = [Partition(i, storage, world, report) for i in range(partitions)]
+        self._storage = storage
+
+    def partition_for(self, group_id: str) -> int:
+        """Kafka's `partitionFor`: `Utils.abs(groupId.hashCode()) % partitions`."""
+        return partition_for(group_id, len(self.partitions))
+
+    def submit(self, group_id: str, event: Event) -> None:
+        """Serve an event; its token gets exactly one result, possibly before this returns."""
+        self.partitions[partition_for(group_id, len(self.partitions))].submit(group_id, event)
+
+    def groups(self) -> Iterator[Group]:
+        """Every group in memory, of the partitions that are being served."""
+        for partition in self.partitions:
+            if partition.tenure is not None and partition.state is PartitionState.ACTIVE:
+                for actor in list(partition.tenure.actors.values()):
+                    if not actor.group.is_vacant:
+                        yield actor.group
+
+    def group(self, group_id: str) -> Group | None:
+        """One group, if it exists and its partition is being served."""
+        partition = self.partitions[self.partition_for(group_id)]
+        if partition.tenure is None or partition.state is not PartitionState.ACTIVE:
+            return None
+        actor = partition.tenure.actors.get(group_id)
+        return None if actor is None or actor.group.is_vacant else actor.group
+
+    def list_groups(self) -> GroupList:
+        """ListGroups of this node."""
+        if any(p.state is PartitionState.LOADING for p in self.partitions):
+            return GroupList((), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        listed = [
+            ListedGroup(group.group_id, group.classic.protocol_type or "", group.classic.state,
+                        "classic")
+            for group in self.groups()
+            if group.classic is not None
+        ]
+        return GroupList(listed, ErrorCode.NONE)
+
+    def partition_states(self) -> Counter[PartitionState]:
+        """How many partitions are in each state."""
+        return Counter(partition.state for partition in self.partitions)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every partition that is ours is being served."""
+        states = self.partition_states()
+        return states[PartitionState.ACTIVE] > 0 and not (
+            states[PartitionState.LOADING]
+            or states[PartitionState.FAILED]
+            or states[PartitionState.INITIAL]
+        )
+
+    async def start(self) -> None:
+        """Begin to serve; partitions load in the background. Raises OSError."""
+        await self._storage.start(self._on_assigned, self._on_lost)
+
+    async def stop(self) -> None:
+        """Answer the parked, flush and close every partition, then the storage."""
+        await asyncio.gather(*(partition.stop() for partition in self.partitions))
+        await self._storage.stop()
+
+    async def _on_assigned(self, partition: int) -> None:
+        self.partitions[partition].assigned()
+
+    async def _on_lost(self, partition: int) -> None:
+        await self.partitions[partition].lost()

@@ -1,0 +1,38 @@
+"""What a failure of the coordinator, not of the request, becomes for each API: one table."""
+
+from enum import Enum
+from typing import Final
+
+from coordinator_server.group.effects import DONE, Fetched, Refuse, Result, Rule
+from coordinator_server.group.events import Event, FetchOffsets, Heartbeat
+from protocol.errors import ErrorCode
+
+
+class Failure(Enum):
+    """Why a request cannot be served, with the rule and the usual error."""
+
+    LOADING = (Rule.LOADING, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    NOT_OWNED = (Rule.NOT_OWNED, ErrorCode.NOT_COORDINATOR)
+    NOT_AVAILABLE = (Rule.NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    TENURE_ENDED = (Rule.TENURE_ENDED, ErrorCode.NOT_COORDINATOR)
+    APPEND_FAILED = (Rule.TENURE_ENDED, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    TIMED_OUT = (Rule.TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    SHUTTING_DOWN = (Rule.SHUTTING_DOWN, ErrorCode.NOT_COORDINATOR)
+
+
+_EXCEPTIONS: Final[dict[tuple[Failure, type[Event] | type[Result]], Result]] = {
+    # Members of a group that is being loaded are to go on; Kafka answers blindly, too.
+    (Failure.LOADING, Heartbeat): DONE,
+    # Consumers before 3.9 do not repeat an OffsetFetch that timed out (KAFKA-17267).
+    (Failure.TIMED_OUT, FetchOffsets): Refuse(ErrorCode.NOT_COORDINATOR, Rule.TIMED_OUT),
+    (Failure.TIMED_OUT, Fetched): Refuse(ErrorCode.NOT_COORDINATOR, Rule.TIMED_OUT),
+}
+
+
+def answer_to(failure: Failure, asked: Event | Result | None) -> Result:
+    """What to answer a request, given the event or the result that was held back."""
+    exception = _EXCEPTIONS.get((failure, type(asked)))  # type: ignore[arg-type]
+    if exception is not None:
+        return exception
+    rule, error = failure.value
+    return Refuse(error, rule)

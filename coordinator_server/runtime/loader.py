@@ -1,0 +1,66 @@
+"""Reads a partition's log and makes its groups."""
+
+from coordinator_server.group.machine import Group
+from coordinator_server.group.replay import apply, end_transaction
+from coordinator_server.storage.base import CorruptLog, LogRecord, PartitionLog
+from protocol.errors import Malformed
+from protocol.records import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    decode_key,
+    decode_marker,
+    decode_value,
+)
+
+
+class Loader:
+    """Replays records; transactional commits stay pending per producer until their marker."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+        self.records = 0
+        self.unknown_records = 0
+        """Of types this version does not know; skipped."""
+        self._open_transactions: dict[int, set[str]] = {}
+        """Ids of groups with pending offsets, by producer id."""
+
+    async def load(self, log: PartitionLog) -> None:
+        """Replay the whole log. Raises CorruptLog, OSError."""
+        async for records in log.load():
+            for record in records:
+                self._replay(log.partition, record)
+        self.groups = {name: group for name, group in self.groups.items() if not group.is_vacant}
+
+    def _replay(self, partition: int, record: LogRecord) -> None:
+        self.records += 1
+        try:
+            if record.control:
+                self._replay_marker(record)
+            else:
+                self._replay_record(record)
+        except Malformed as error:
+            raise CorruptLog(
+                f"partition {partition}: the record at offset {record.offset}: {error}"
+            ) from error
+
+    def _replay_record(self, record: LogRecord) -> None:
+        if record.key is None:
+            self.unknown_records += 1
+            return
+        key = decode_key(record.key)
+        if not isinstance(key, OffsetCommitKey | GroupMetadataKey):
+            self.unknown_records += 1
+            return
+        value = None if record.value is None else decode_value(key, record.value)
+        group = self.groups.get(key.group)
+        if group is None:
+            group = self.groups[key.group] = Group(key.group)
+        producer_id = record.producer_id if record.transactional else -1
+        apply(group, key, value, producer_id, record.offset)
+        if producer_id >= 0:
+            self._open_transactions.setdefault(producer_id, set()).add(key.group)
+
+    def _replay_marker(self, record: LogRecord) -> None:
+        commit = decode_marker(record.key or b"", record.value)
+        for group_id in self._open_transactions.pop(record.producer_id, ()):
+            end_transaction(self.groups[group_id], record.producer_id, commit=commit)

@@ -1,0 +1,191 @@
+"""A log partition of the coordinator: one tenure after another, and what lies between them."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from coordinator_server.group.events import Event
+from coordinator_server.runtime.failures import Failure, answer_to
+from coordinator_server.runtime.loader import Loader
+from coordinator_server.runtime.tenure import Tenure, World
+from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.storage.base import Fenced, PartitionLog, Storage
+
+
+class PartitionState(Enum):
+    """Kafka's coordinator states."""
+
+    INITIAL = "initial"
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+_P = PartitionState
+VALID_PREVIOUS_STATES: Final[dict[PartitionState, frozenset[PartitionState]]] = {
+    _P.INITIAL: frozenset(),
+    _P.LOADING: frozenset({_P.INITIAL, _P.FAILED, _P.CLOSED}),
+    _P.ACTIVE: frozenset({_P.LOADING}),
+    _P.FAILED: frozenset({_P.LOADING, _P.ACTIVE}),
+    _P.CLOSED: frozenset(_P) - {_P.CLOSED},
+}
+
+_REFUSALS: Final = {
+    _P.INITIAL: Failure.NOT_OWNED,
+    _P.LOADING: Failure.LOADING,
+    _P.FAILED: Failure.NOT_AVAILABLE,
+    _P.CLOSED: Failure.NOT_OWNED,
+}
+
+FIRST_BACKOFF_MS: Final = 100
+LONGEST_BACKOFF_MS: Final = 30_000
+
+Report = Callable[..., None]
+"""Called as `report(event, **fields)` for the log."""
+
+
+class Partition:
+    """Owns the current tenure, and begins another one when it has failed."""
+
+    def __init__(self, index: int, storage: Storage, world: World, report: Report) -> None:
+        self.index = index
+        self.state = PartitionState.INITIAL
+        self.tenure: Tenure | None = None
+        self._storage = storage
+        self._world = world
+        self._report = report
+        self._log: PartitionLog | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._backoff_ms = FIRST_BACKOFF_MS
+
+    def submit(self, group_id: str, event: Event) -> None:
+        """Serve an event, or say why not."""
+        tenure = self.tenure
+        if self.state is PartitionState.ACTIVE and tenure is not None and tenure.log.is_current():
+            tenure.submit(group_id, event)
+            return
+        failure = _REFUSALS.get(self.state, Failure.TENURE_ENDED)
+        token = getattr(event, "token", None)
+        if isinstance(token, Ticket):
+            token.resolve(answer_to(failure, event))
+
+    def assigned(self) -> None:
+        """The storage has made us the owner: claim, load and serve."""
+        if self.state in (PartitionState.INITIAL, PartitionState.CLOSED):
+            self._transition(PartitionState.LOADING)
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+
+    async def lost(self) -> None:
+        """Another one owns the partition now: forget everything at once."""
+        await self._close(Failure.TENURE_ENDED)
+
+    async def stop(self) -> None:
+        """Planned end: answer the parked, flush, close the log."""
+        tenure = self.tenure
+        if tenure is not None and self.state is PartitionState.ACTIVE:
+            self._transition(PartitionState.CLOSED)
+            await tenure.drain()
+        await self._close(Failure.SHUTTING_DOWN)
+
+    async def _close(self, failure: Failure) -> None:
+        if self.state is not PartitionState.CLOSED:
+            self._transition(PartitionState.CLOSED)
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+            self._opening = None
+        if self.tenure is not None:
+            self.tenure.end(failure)
+            self.tenure = None
+        await self._close_log()
+
+    async def _close_log(self) -> None:
+        log, self._log = self._log, None
+        if log is not None:
+            try:
+                await log.close()
+            except OSError as error:
+                self._report("partition_close_failed", partition=self.index, error=str(error))
+
+    # --- from LOADING to ACTIVE ---
+
+    async def _open(self) -> None:
+        """Try until a tenure has begun; between tries the partition is FAILED."""
+        while True:
+            try:
+                await self._begin_tenure()
+            except Fenced:
+                self._transition(PartitionState.CLOSED)
+                return
+            except Exception as error:  # I/O errors, a corrupt log: whatever it is, try again
+                self._transition(PartitionState.FAILED)
+                self._report(
+                    "partition_load_failed",
+                    partition=self.index,
+                    error=f"{type(error).__name__}: {error}",
+                    retry_ms=self._backoff_ms,
+                )
+                await self._close_log()
+                await self._back_off()
+                self._transition(PartitionState.LOADING)
+            else:
+                self._opening = None
+                return
+
+    async def _begin_tenure(self) -> None:
+        """Claim, load, and prove with a no-op append that the log takes writes."""
+        begun = self._world.clock.monotonic_ms()
+        log = self._log = await self._storage.claim(self.index)
+        loader = Loader()
+        await loader.load(log)
+        await log.append([])
+        self.tenure = Tenure(log, loader.groups.values(), self._world, self._tenure_ended)
+        duration_ms = self._world.clock.monotonic_ms() - begun
+        self._world.counters.partition_load_seconds.observe(duration_ms / 1000)
+        self._backoff_ms = FIRST_BACKOFF_MS
+        self._transition(PartitionState.ACTIVE)
+        self.tenure.begin()
+        if loader.records:
+            self._report(
+                "partition_loaded",
+                partition=self.index,
+                records=loader.records,
+                groups=len(loader.groups),
+                unknown_records=loader.unknown_records,
+                duration_ms=duration_ms,
+            )
+
+    async def _back_off(self) -> None:
+        jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreads retries, guards nothing
+        await asyncio.sleep(self._backoff_ms * jitter / 1000)
+        self._backoff_ms = min(self._backoff_ms * 2, LONGEST_BACKOFF_MS)
+
+    def _tenure_ended(self, error: BaseException) -> None:
+        """The tenure is over; whoever knocks from now on is refused."""
+        self.tenure = None
+        if self.state is PartitionState.CLOSED:
+            return
+        fenced = isinstance(error, Fenced)
+        self._report(
+            "tenure_ended",
+            partition=self.index,
+            error=f"{type(error).__name__}: {error}",
+            fenced=fenced,
+        )
+        self._transition(PartitionState.CLOSED if fenced else PartitionState.FAILED)
+        self._opening = asyncio.get_running_loop().create_task(self._reopen(fenced=fenced))
+
+    async def _reopen(self, *, fenced: bool) -> None:
+        await self._close_log()
+        if not fenced:
+            await self._back_off()
+            self._transition(PartitionState.LOADING)
+            await self._open()
+
+    def _transition(self, state: PartitionState) -> None:
+        if self.state not in VALID_PREVIOUS_STATES[state]:
+            raise RuntimeError(f"partition {self.index}: {self.state} -> {state} is not legal")
+        self.state = state

@@ -1,0 +1,206 @@
+"""One tenure of a partition: its groups' actors and its writer, from load to the one final step."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from coordinator_server.group.context import Context, Limits
+from coordinator_server.group.effects import Committed, Effects, Refuse, Reply, Result
+from coordinator_server.group.events import Event, Loaded, Released
+from coordinator_server.group.machine import Group, TurnFailed
+from coordinator_server.group.reasons import Observation
+from coordinator_server.observe.counters import Counters
+from coordinator_server.ports import Clock, Ids
+from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.runtime.failures import Failure, answer_to
+from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.timers import Cancellable, Timers
+from coordinator_server.runtime.writer import Held, Writer
+from coordinator_server.storage.base import Fenced, PartitionLog
+from protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What all tenures share."""
+
+    clock: Clock
+    ids: Ids
+    timers: Timers
+    limits: Limits
+    observe: Callable[[Observation], None]
+    log_bug: Callable[[str, TurnFailed], None]
+    """Told the group id and what happened, before the tenure ends."""
+    write_timeout_ms: int = 5_000
+    """offsets.commit.timeout.ms: no reply is held longer."""
+    counters: Counters = field(default_factory=Counters)
+
+
+class Tenure:
+    """Groups in memory, in step with one log.
+
+    After `end` nothing of it is used again: a tenure is never repaired, the partition begins
+    another one from the log.
+    """
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        groups: Iterable[Group],
+        world: World,
+        on_end: Callable[[BaseException], None],
+    ) -> None:
+        self.log = log
+        self.ended = False
+        self.timers = world.timers
+        self.actors = {group.group_id: GroupActor(group, self) for group in groups}
+        self.writer = Writer(
+            log,
+            world.limits.max_append_bytes,
+            world.clock,
+            world.counters.log_append_seconds,
+            self._release,
+            self._append_failed,
+        )
+        self._world = world
+        self._on_end = on_end
+        self._context = Context(0, 0, world.ids, world.limits)
+        self._watchdog: Cancellable | None = None
+
+    def begin(self) -> None:
+        """Give every loaded member a full session from now."""
+        for actor in list(self.actors.values()):
+            actor.post(Loaded())
+
+    def submit(self, group_id: str, event: Event) -> None:
+        """Take an event for a group, which need not exist."""
+        actor = self.actors.get(group_id)
+        if actor is None:
+            actor = self.actors[group_id] = GroupActor(Group(group_id), self)
+        actor.post(event)
+
+    def forget(self, actor: GroupActor) -> None:
+        """Drop the actor of a group that has ceased to exist; the id may come back."""
+        if actor.is_idle and not self.writer.holds_back(actor):
+            actor.stop()
+            self.actors.pop(actor.group.group_id, None)
+
+    def end(self, failure: Failure, error: BaseException | None = None) -> None:
+        """The one final step: every held, parked or waiting request is answered, once.
+
+        With an `error` the partition is told, so that it can begin another tenure.
+        """
+        if self.ended:
+            return
+        self.ended = True
+        if error is not None:
+            self._on_end(error)
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        for held in self.writer.stop():
+            self._refuse_replies(held.replies, failure)
+        context = self.context()
+        for actor in self.actors.values():
+            self._send_away(actor, failure)
+            for observation in actor.group.abort(context).observed:
+                self._world.observe(observation)
+        self.actors = {}
+
+    async def drain(self) -> None:
+        """Planned end: parked members are sent away, what is held leaves when it is durable."""
+        for actor in self.actors.values():
+            self._send_away(actor, Failure.SHUTTING_DOWN)
+        await self.writer.drain()
+        self.end(Failure.SHUTTING_DOWN)
+
+    # --- for actors ---
+
+    def context(self) -> Context:
+        """The world as the coming turn sees it."""
+        context = self._context
+        context.now = self._world.clock.monotonic_ms()
+        context.wall = self._world.clock.wall_ms()
+        return context
+
+    def carry_out(self, actor: GroupActor, effects: Effects) -> None:
+        """Append the records of a turn; send its replies when they may leave."""
+        if effects.writes:
+            self.writer.append(actor, effects.writes, self._context.wall)
+            self._watch()
+        if self.ended:
+            self._refuse_replies(effects.replies, Failure.APPEND_FAILED)
+        elif self.writer.holds_back(actor):
+            if effects.replies or effects.observed:
+                self.writer.hold(actor, effects.replies, effects.observed)
+        else:
+            self._send(effects.replies, effects.observed)
+
+    def report_bug(self, group_id: str, bug: TurnFailed) -> None:
+        """A turn has raised: the memory of the partition is suspect, so the log decides."""
+        self._world.log_bug(group_id, bug)
+        self._refuse_replies(bug.effects.replies, Failure.NOT_AVAILABLE)
+        self.end(Failure.NOT_AVAILABLE, bug)
+        token = getattr(bug.event, "token", None)
+        if isinstance(token, Ticket) and token.is_pending:
+            token.resolve(answer_to(Failure.NOT_AVAILABLE, bug.event))
+
+    # --- replies ---
+
+    def _send(self, replies: Iterable[Reply], observed: Iterable[Observation]) -> None:
+        counters = self._world.counters
+        for reply in replies:
+            result = reply.result
+            if type(result) is Refuse:
+                counters.refusals[result.rule] += 1
+            elif type(result) is Committed:
+                counters.offset_commits += result.errors.count(ErrorCode.NONE)
+            _resolve(reply.token, result)
+        for observation in observed:
+            self._world.observe(observation)
+
+    def _release(self, held: Held) -> None:
+        self._send(held.replies, held.observed)
+        members = [reply.member_id for reply in held.replies if reply.member_id is not None]
+        if members and not self.ended:
+            held.actor.post(Released(members))
+        elif held.actor.group.is_vacant and not self.ended:
+            self.forget(held.actor)
+
+    def _send_away(self, actor: GroupActor, failure: Failure) -> None:
+        """Stop an actor and answer whoever waits for it."""
+        for event in actor.stop():
+            _resolve(getattr(event, "token", None), answer_to(failure, event))
+        for token in actor.group.take_parked():
+            _resolve(token, answer_to(failure, None))
+
+    def _refuse_replies(self, replies: Iterable[Reply], failure: Failure) -> None:
+        for reply in replies:
+            _resolve(reply.token, answer_to(failure, reply.result))
+
+    # --- the log's answer ---
+
+    def _append_failed(self, error: BaseException) -> None:
+        fenced = isinstance(error, Fenced)
+        self.end(Failure.TENURE_ENDED if fenced else Failure.APPEND_FAILED, error)
+
+    def _watch(self) -> None:
+        """Look again when the append just begun is overdue."""
+        if self._watchdog is None and not self.ended:
+            deadline = self._world.clock.monotonic_ms() + self._world.write_timeout_ms
+            self._watchdog = self.timers.call_at(deadline, self._look)
+
+    def _look(self) -> None:
+        self._watchdog = None
+        begun = self.writer.oldest_begun
+        if self.ended or begun is None:
+            return
+        if self._world.clock.monotonic_ms() - begun >= self._world.write_timeout_ms:
+            self.end(Failure.TIMED_OUT, TimeoutError("the log does not answer"))
+        else:
+            deadline = begun + self._world.write_timeout_ms
+            self._watchdog = self.timers.call_at(deadline, self._look)
+
+
+def _resolve(token: object, result: Result) -> None:
+    """Answer a token; events without one, such as Tick, have nobody to answer."""
+    if isinstance(token, Ticket):
+        token.resolve(result)

@@ -1,0 +1,148 @@
+"""Appends a tenure's records and holds every reply until what it could have seen is durable.
+
+Records of one turn of the event loop go out as one append. A reply waits for the last unsynced
+record of its own group, reads included, and for nothing else.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from coordinator_server.group.effects import Reply, Write
+from coordinator_server.group.reasons import Observation
+from coordinator_server.observe.counters import Histogram
+from coordinator_server.ports import Clock
+from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.storage.base import LogRecord, PartitionLog
+from protocol.records import encode_key, encode_value
+
+
+class Held(NamedTuple):
+    """What leaves once an append is durable."""
+
+    actor: GroupActor
+    replies: Sequence[Reply]
+    observed: Sequence[Observation]
+
+
+class Writer:
+    """The open batch, the appends in flight, and what waits for them.
+
+    Appends are numbered from 1; number n is durable when `durable >= n`.
+    """
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        max_append_bytes: int,
+        clock: Clock,
+        append_seconds: Histogram,
+        release: Callable[[Held], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self.durable = 0
+        self.records_appended = 0
+        self._log = log
+        self._max_bytes = max_append_bytes
+        self._clock = clock
+        self._append_seconds = append_seconds
+        self._release = release
+        self._failed = failed
+        self._open: list[LogRecord] = []
+        self._open_bytes = 0
+        self._number = 1
+        """The number the open batch will have."""
+        self._in_flight: deque[tuple[int, asyncio.Future[int], int]] = deque()
+        """Number, future and the monotonic time it was begun."""
+        self._held: dict[int, list[Held]] = {}
+        """By the number of the append they wait for."""
+        self._flush_handle: asyncio.Handle | None = None
+        self._stopped = False
+
+    @property
+    def oldest_begun(self) -> int | None:
+        """When the oldest append in flight was begun (monotonic milliseconds)."""
+        return self._in_flight[0][2] if self._in_flight else None
+
+    def append(self, actor: GroupActor, writes: Sequence[Write], wall: int) -> None:
+        """Put a group's records into the open batch; it leaves at the end of this loop turn."""
+        for write in writes:
+            value = None if write.value is None else encode_value(write.value)
+            record = LogRecord(encode_key(write.key), value, wall, write.headers)
+            size = _size(record)
+            if self._open and self._open_bytes + size > self._max_bytes:
+                self._flush()
+            self._open.append(record)
+            self._open_bytes += size
+        actor.last_append = self._number
+        if self._flush_handle is None and self._open:
+            self._flush_handle = asyncio.get_running_loop().call_soon(self._flush)
+
+    def holds_back(self, actor: GroupActor) -> bool:
+        """Whether records of the group are not durable yet."""
+        return actor.last_append > self.durable
+
+    def hold(
+        self, actor: GroupActor, replies: Sequence[Reply], observed: Sequence[Observation]
+    ) -> None:
+        """Keep these until the group's last record is durable."""
+        self._held.setdefault(actor.last_append, []).append(Held(actor, replies, observed))
+
+    def stop(self) -> Iterator[Held]:
+        """Be of no more use: results of appends are ignored; yields what was held."""
+        self._stopped = True
+        if self._flush_handle is not None:
+            self._flush_handle.cancel()
+        self._open.clear()
+        held, self._held = self._held, {}
+        for number in sorted(held):
+            yield from held[number]
+
+    async def drain(self) -> None:
+        """Flush and wait until everything appended is durable or has failed."""
+        if self._open:
+            self._flush()
+        while self._in_flight and not self._stopped:
+            await asyncio.wait([self._in_flight[-1][1]])
+            await asyncio.sleep(0)
+
+    def _flush(self) -> None:
+        """Send the open batch off."""
+        if self._flush_handle is not None:
+            self._flush_handle.cancel()
+            self._flush_handle = None
+        if self._stopped or not self._open:
+            return
+        records, self._open, self._open_bytes = self._open, [], 0
+        number, self._number = self._number, self._number + 1
+        self.records_appended += len(records)
+        try:
+            future = self._log.append(records)
+        except Exception as error:  # TooLarge, or an implementation that fails at once
+            self._failed(error)
+            return
+        self._in_flight.append((number, future, self._clock.monotonic_ms()))
+        future.add_done_callback(self._appended)
+
+    def _appended(self, _future: "asyncio.Future[int]") -> None:
+        while self._in_flight and self._in_flight[0][1].done() and not self._stopped:
+            number, future, begun = self._in_flight.popleft()
+            self._append_seconds.observe((self._clock.monotonic_ms() - begun) / 1000)
+            if future.cancelled():
+                self._failed(asyncio.CancelledError())
+            elif (error := future.exception()) is not None:
+                self._failed(error)
+            else:
+                self._became_durable(number)
+
+    def _became_durable(self, number: int) -> None:
+        self.durable = number
+        for held in self._held.pop(number, ()):
+            self._release(held)
+
+
+def _size(record: LogRecord) -> int:
+    """An upper bound of what a record takes in a batch."""
+    headers = sum(len(name) * 4 + len(value) + 20 for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers + 64

@@ -1,0 +1,111 @@
+"""The storage contract: one log per coordinator partition, owned by one tenure at a time.
+
+What `runtime` knows of storage is this module alone. A log record is Kafka's: key, value,
+headers and timestamp; what carries it (segments on disk, memory, a Kafka cluster) is the
+business of the implementation. Every implementation passes the suite in `tests/storage`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+Header = tuple[str, bytes]
+
+
+class Fenced(Exception):
+    """Another owner has claimed the partition: drop its state, answer NOT_COORDINATOR."""
+
+
+class OutcomeUnknown(Exception):
+    """The records may or may not be in the log: drop the state, claim and load again."""
+
+
+class TooLarge(Exception):
+    """The records exceed `max_append_bytes`; nothing was written and the partition goes on."""
+
+
+class CorruptLog(Exception):
+    """Bytes in the middle of the log cannot be what was written; the message says where."""
+
+
+@dataclass(slots=True)
+class LogRecord:
+    """A record as it is stored; `offset` is -1 until it has been appended."""
+
+    key: bytes | None
+    value: bytes | None
+    """None is a tombstone."""
+    timestamp: int
+    """Wall-clock milliseconds since the epoch."""
+    headers: tuple[Header, ...] = ()
+    offset: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    transactional: bool = False
+    control: bool = False
+    """A transaction marker; its key says whether it commits or aborts."""
+
+
+class Node(NamedTuple):
+    """Who can be named as the coordinator of a partition."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class PartitionLog(Protocol):
+    """One tenure of one partition."""
+
+    partition: int
+    epoch: int
+    """Fencing token; grows with every claim."""
+
+    def load(self) -> AsyncIterator[Sequence[LogRecord]]:
+        """Every record of the log, in order; once, before the first append.
+
+        Raises CorruptLog, OSError.
+        """
+        ...
+
+    def append(self, records: Sequence[LogRecord]) -> "asyncio.Future[int]":
+        """Append atomically and in order; resolves to the last offset when durable.
+
+        An empty sequence is a no-op append: it resolves when all before it is durable.
+        Raises TooLarge at once; the future fails with Fenced, OutcomeUnknown or OSError.
+        """
+        ...
+
+    def is_current(self) -> bool:
+        """Whether this tenure may still answer reads from memory."""
+        ...
+
+    async def close(self) -> None:
+        """End the tenure; appends in flight are completed first."""
+        ...
+
+
+PartitionCallback = Callable[[int], Awaitable[None]]
+
+
+class Storage(Protocol):
+    """All partitions this node may own."""
+
+    max_append_bytes: int
+
+    async def start(self, on_assigned: PartitionCallback, on_lost: PartitionCallback) -> None:
+        """Open the storage and announce every partition that is ours, now and later."""
+        ...
+
+    async def claim(self, partition: int) -> PartitionLog:
+        """Begin a tenure, which fences all older ones. Raises OSError, Fenced."""
+        ...
+
+    def owner(self, partition: int) -> Node | None:
+        """Who owns a partition, for FindCoordinator; None if nobody does."""
+        ...
+
+    async def stop(self) -> None:
+        """Hand over or close all partitions in order."""
+        ...

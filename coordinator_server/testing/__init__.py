@@ -1,0 +1,1 @@
+"""A coordinator for tests: real sockets, a clock the test moves, faults on demand."""

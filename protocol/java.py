@@ -1,0 +1,35 @@
+"""What of Java's arithmetic Kafka's protocol depends on."""
+
+import struct
+from functools import lru_cache
+
+_MASK = 0xFFFFFFFF
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode`: over UTF-16 units, as a signed 32-bit number."""
+    result = 0
+    units = text.encode("utf-16-le", "surrogatepass")
+    for unit in struct.unpack(f"<{len(units) // 2}H", units):
+        result = (31 * result + unit) & _MASK
+    return result - (1 << 32) if result >= 1 << 31 else result
+
+
+def positive(number: int) -> int:
+    """Kafka's `Utils.abs` of a 32-bit number: the smallest one becomes 0."""
+    return 0 if number == -(1 << 31) else abs(number)
+
+
+@lru_cache(maxsize=65_536)
+def partition_for(key: str, partitions: int) -> int:
+    """Which of `partitions` log partitions a group or transactional id belongs to."""
+    return positive(java_hash(key)) % partitions
+
+
+def hash_map_bucket(key: str, entries: int) -> int:
+    """Where a `HashMap` of so many entries, grown one by one, iterates over a key."""
+    capacity = 16
+    while entries > capacity * 3 // 4:
+        capacity *= 2
+    spread = java_hash(key) & _MASK
+    return (spread ^ (spread >> 16)) & (capacity - 1)
