@@ -1,0 +1,219 @@
+"""The topics there are: names, stable ids and partition counts, kept in `DATA/topics.json`.
+
+The file is replaced as a whole (new file, fsync, rename, fsync of the directory) before a change
+becomes visible, so a topic id that a client has seen outlives every crash.
+"""
+
+import base64
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from coordinator_server.ports import Ids, TopicInfo
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.names import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    collision_key,
+    why_invalid,
+)
+from protocol.errors import ErrorCode
+
+FILE_NAME = "topics.json"
+FORMAT = 1
+
+
+class CorruptCatalog(Exception):
+    """The catalog file cannot be what was written; the message names the file and the fault."""
+
+
+class TopicCatalog:
+    """The `TopicImage` of the standalone mode.
+
+    `__consumer_offsets` is always in it, with the coordinator's number of partitions.
+    """
+
+    def __init__(self, directory: Path, ids: Ids, *, offsets_partitions: int) -> None:
+        """Load the catalog of a data directory, or begin an empty one.
+
+        Raises CorruptCatalog, OSError.
+        """
+        self._path = directory / FILE_NAME
+        self._ids = ids
+        self._listeners: list[Callable[[str], None]] = []
+        self._topics = load(self._path) if self._path.exists() else {}
+        self._index()
+        self._pin_offsets_topic(offsets_partitions)
+
+    def get(self, name: str) -> TopicInfo | None:
+        """The topic of that name."""
+        return self._topics.get(name)
+
+    def by_id(self, topic_id: UUID) -> TopicInfo | None:
+        """The topic of that id."""
+        return self._by_id.get(topic_id)
+
+    def topics(self) -> Mapping[str, TopicInfo]:
+        """All topics by name; a live view."""
+        return MappingProxyType(self._topics)
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(name)` whenever a topic is created, deleted or grows."""
+        self._listeners.append(listener)
+
+    def declare(self, topics: Iterable[tuple[str, int]]) -> None:
+        """Make sure that the configured topics exist with at least their partitions.
+
+        Raises TopicError for an illegal name and for fewer partitions than the topic has.
+        """
+        changed: list[TopicInfo] = []
+        for name, partitions in topics:
+            known = self._topics.get(name)
+            if known is None:
+                self.check_new(name)
+                changed.append(self._new(name, partitions))
+            elif known.partitions > partitions:
+                raise TopicError(
+                    ErrorCode.INVALID_PARTITIONS,
+                    f"Topic '{name}' has {known.partitions} partitions and cannot shrink to the "
+                    f"declared {partitions}.",
+                )
+            elif known.partitions < partitions:
+                changed.append(known._replace(partitions=partitions))
+        self._apply(changed)
+
+    def check_new(self, name: str) -> None:
+        """Raise the TopicError with which Kafka refuses to create a topic of that name."""
+        reason = why_invalid(name)
+        if reason is not None:
+            raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        if name in self._topics:
+            raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = self._collisions.get(collision_key(name))
+        if other is not None and other != name:
+            raise TopicError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {other}",
+            )
+
+    def create(self, topics: Iterable[tuple[str, int]]) -> list[TopicInfo]:
+        """Create topics of `(name, partitions)` with one write for all of them.
+
+        Raises TopicError, OSError; nothing is created then.
+        """
+        created = []
+        for name, partitions in topics:
+            self.check_new(name)
+            created.append(self._new(name, partitions))
+        self._apply(created)
+        return created
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Forget topics. Raises TopicError for an unknown or internal one, OSError."""
+        doomed = list(names)
+        for name in doomed:
+            known = self._topics.get(name)
+            if known is None:
+                raise TopicError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'."
+                )
+            if known.internal:
+                raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' is internal.")
+        if doomed:
+            self._replace({n: t for n, t in self._topics.items() if n not in set(doomed)}, doomed)
+
+    def _new(self, name: str, partitions: int) -> TopicInfo:
+        if partitions < 1:
+            raise TopicError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Topic '{name}' is to have {partitions} partitions; expected at least 1.",
+            )
+        return TopicInfo(name, self._ids.topic_id(), partitions, name in INTERNAL_TOPICS)
+
+    def _apply(self, changed: list[TopicInfo]) -> None:
+        if changed:
+            names = [topic.name for topic in changed]
+            self._replace({**self._topics, **dict(zip(names, changed, strict=True))}, names)
+
+    def _replace(self, topics: dict[str, TopicInfo], changed: Iterable[str]) -> None:
+        store(self._path, topics)
+        self._topics = topics
+        self._index()
+        for name in changed:
+            for listener in self._listeners:
+                listener(name)
+
+    def _index(self) -> None:
+        self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
+        self._collisions = {collision_key(name): name for name in self._topics}
+
+    def _pin_offsets_topic(self, partitions: int) -> None:
+        known = self._topics.get(GROUP_METADATA_TOPIC)
+        if known is None:
+            self._apply([self._new(GROUP_METADATA_TOPIC, partitions)])
+        elif known.partitions != partitions:
+            self._apply([known._replace(partitions=partitions)])
+
+
+def load(path: Path) -> dict[str, TopicInfo]:
+    """Read a catalog file. Raises CorruptCatalog, OSError."""
+    try:
+        document = json.loads(path.read_bytes())
+        if document["version"] != FORMAT:
+            raise CorruptCatalog(
+                f"{path}: version is {document['version']!r}, expected {FORMAT}: "
+                "it was written by a newer release"
+            )
+        topics = [_read(entry) for entry in document["topics"]]
+    except (ValueError, KeyError, TypeError) as fault:
+        raise CorruptCatalog(f"{path}: not a topic catalog: {fault!r}") from fault
+    return {topic.name: topic for topic in topics}
+
+
+def store(path: Path, topics: Mapping[str, TopicInfo]) -> None:
+    """Replace a catalog file atomically and durably. Raises OSError."""
+    document = {"version": FORMAT, "topics": [_write(topic) for topic in topics.values()]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".json.new")
+    with fresh.open("wb") as file:
+        file.write(json.dumps(document, indent=1).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _write(topic: TopicInfo) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": to_base64(topic.topic_id),
+        "partitions": topic.partitions,
+    }
+
+
+def _read(entry: Mapping[str, Any]) -> TopicInfo:
+    name, partitions = entry["name"], entry["partitions"]
+    reason = why_invalid(name)
+    if reason is not None:
+        raise ValueError(reason)
+    if not isinstance(partitions, int) or partitions < 1:
+        raise ValueError(f"topic '{name}' with {partitions!r} partitions; expected at least 1")
+    return TopicInfo(name, from_base64(entry["topic_id"]), partitions, name in INTERNAL_TOPICS)
+
+
+def to_base64(topic_id: UUID) -> str:
+    """A topic id as Kafka writes it: 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+
+
+def from_base64(text: str) -> UUID:
+    """A topic id as Kafka writes it. Raises ValueError."""
+    return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
