@@ -1,0 +1,429 @@
+"""Write protocol/messages from kio's schemas, which are generated from Kafka's definitions.
+
+    python -m tools.generate_messages            writes the modules
+    python -m tools.generate_messages --check    only compares them; exit code 1 if they differ
+
+kio has a class per version; here they are united into one, as in Kafka's own Java classes.
+"""
+
+import argparse
+import dataclasses
+import datetime as dt
+import importlib
+import itertools
+import pkgutil
+import sys
+import types
+import typing
+from collections.abc import Iterable, Iterator, Sequence
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+MESSAGES = Path(__file__).resolve().parent.parent / "protocol" / "messages"
+WIDTH = 100
+
+APIS = (
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
+    "api_versions",
+    "consumer_group_describe",
+    "consumer_group_heartbeat",
+    "create_partitions",
+    "create_topics",
+    "delete_groups",
+    "delete_topics",
+    "describe_cluster",
+    "describe_configs",
+    "describe_groups",
+    "describe_topic_partitions",
+    "end_txn",
+    "fetch",
+    "find_coordinator",
+    "heartbeat",
+    "incremental_alter_configs",
+    "init_producer_id",
+    "join_group",
+    "leave_group",
+    "list_groups",
+    "list_offsets",
+    "metadata",
+    "offset_commit",
+    "offset_delete",
+    "offset_fetch",
+    "offset_for_leader_epoch",
+    "produce",
+    "sasl_authenticate",
+    "sasl_handshake",
+    "sync_group",
+    "txn_offset_commit",
+    "write_txn_markers",
+)
+
+# kio's type -> (ours on the wire, ours in Python)
+PRIMITIVES = {
+    "bool": ("BOOL", "bool"),
+    "int8": ("INT8", "int"),
+    "int16": ("INT16", "int"),
+    "uint16": ("UINT16", "int"),
+    "int32": ("INT32", "int"),
+    "int64": ("INT64", "int"),
+    "float64": ("FLOAT64", "float"),
+    "string": ("STRING", "str"),
+    "bytes": ("BYTES", "bytes"),
+    "records": ("RECORDS", "bytes"),
+    "uuid": ("UUID", "bytes"),
+    "error_code": ("INT16", "int"),
+    "timedelta_i32": ("INT32", "int"),
+    "timedelta_i64": ("INT64", "int"),
+    "datetime_i64": ("INT64", "int"),
+}
+# What kio spells None has a value of its own on the wire.
+NONE_ON_THE_WIRE = {"uuid": "bytes(16)", "datetime_i64": "-1"}
+# Defaults of Kafka's definitions that kio's classes leave out.
+LEFT_OUT = {"ConsumerGroupHeartbeatRequest.topic_partitions": "None"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """One field in one version."""
+
+    name: str
+    wire: str
+    """The expression that makes its wire type."""
+    python: str
+    nullable: bool
+    tag: int | None
+    default: str | None
+    nested: str | None
+
+
+@dataclasses.dataclass
+class Entity:
+    """A message class: its fields by version, and where it is used."""
+
+    name: str
+    fields: dict[int, list[Shape]]
+    used_by: str = ""
+
+
+class Contradiction(ValueError):
+    """kio's versions of a message cannot be united."""
+
+
+def kio_name(field: "dataclasses.Field[Any]") -> str:
+    """Kafka's name of a kio field: kio drops the "Ms" of durations and of points in time."""
+    kind = str(field.metadata.get("kafka_type", ""))
+    return f"{field.name}_ms" if kind.startswith(("timedelta", "datetime")) else field.name
+
+
+def is_entity(kind: type) -> bool:
+    """Whether a kio type is a nested message."""
+    return dataclasses.is_dataclass(kind)
+
+
+def shape(field: "dataclasses.Field[Any]") -> Shape:
+    """What a field of a kio class looks like on the wire."""
+    kind = field.metadata.get("kafka_type")
+    inner, is_optional = _without_none(field.type)
+    is_array = typing.get_origin(inner) is tuple
+    element = typing.get_args(inner)[0] if is_array else inner
+    nested = str(element.__name__) if isinstance(element, type) and is_entity(element) else None
+    wire, python = PRIMITIVES[str(kind)] if nested is None else (nested, nested)
+    if is_array:
+        wire, python = f"[{wire}]", f"list[{python}]"
+    return Shape(
+        name=kio_name(field),
+        wire=wire,
+        python=python,
+        nullable=is_optional and (is_array or kind not in NONE_ON_THE_WIRE),
+        tag=field.metadata.get("tag"),
+        default=_default(field, str(kind)),
+        nested=nested,
+    )
+
+
+def _without_none(annotation: Any) -> tuple[Any, bool]:
+    if typing.get_origin(annotation) not in (types.UnionType, typing.Union):
+        return annotation, False
+    (inner,) = (arg for arg in typing.get_args(annotation) if arg is not type(None))
+    return inner, True
+
+
+def _default(field: "dataclasses.Field[Any]", kind: str) -> str | None:
+    """The default as source text; None where it is the wire type's own."""
+    value = field.default
+    if value is dataclasses.MISSING or value == () or dataclasses.is_dataclass(value):
+        return None
+    if value is None:
+        return NONE_ON_THE_WIRE.get(kind, "None")
+    if isinstance(value, dt.timedelta):
+        return str(value // dt.timedelta(milliseconds=1))
+    return repr(value) if isinstance(value, str | bool) else str(int(value))
+
+
+def versions_of(api: str) -> list[int]:
+    """The versions kio has of an API."""
+    package = importlib.import_module(f"kio.schema.{api}")
+    return sorted(int(module.name[1:]) for module in pkgutil.iter_modules(package.__path__))
+
+
+def kio_classes(api: str, version: int, side: str) -> list[Any]:
+    """The kio classes of a request or response, nested ones first."""
+    module = importlib.import_module(f"kio.schema.{api}.v{version}.{side}")
+    return [
+        member
+        for member in vars(module).values()
+        if dataclasses.is_dataclass(member) and member.__module__ == module.__name__
+    ]
+
+
+def entities(api: str, side: str, versions: Iterable[int]) -> list[Entity]:
+    """The united classes of all versions of a request or response, nested ones first."""
+    found: dict[str, Entity] = {}
+    orders = []
+    for version in versions:
+        classes = kio_classes(api, version, side)
+        orders.append([each.__name__ for each in classes])
+        for each in classes:
+            entity = found.setdefault(each.__name__, Entity(each.__name__, {}))
+            entity.fields[version] = [shape(field) for field in dataclasses.fields(each)]
+    return [found[name] for name in merged(orders)]
+
+
+def merged(orders: Sequence[Sequence[str]]) -> list[str]:
+    """One order that agrees with all of them; where they leave it open, the older comes first."""
+    ranks = {name: rank for rank, name in enumerate(dict.fromkeys(itertools.chain(*orders)))}
+    graph: dict[str, set[str]] = {name: set() for name in ranks}
+    for order in orders:
+        for before, after in itertools.pairwise(order):
+            graph[after].add(before)
+    sorter = TopologicalSorter(graph)
+    sorter.prepare()
+    ready: list[str] = []
+    result: list[str] = []
+    while sorter.is_active():
+        ready += sorter.get_ready()
+        ready.sort(key=ranks.__getitem__)
+        result.append(ready.pop(0))
+        sorter.done(result[-1])
+    return result
+
+
+def field_lines(entity: Entity, versions: Sequence[int]) -> Iterator[str]:
+    """The lines that define the fields of a class."""
+    for name in merged([[each.name for each in fields] for fields in entity.fields.values()]):
+        shapes = {
+            version: each
+            for version, fields in entity.fields.items()
+            for each in fields
+            if each.name == name
+        }
+        yield from one_field(f"{entity.name}.{name}", name, shapes, versions)
+
+
+def one_field(
+    where: str, name: str, shapes: dict[int, Shape], versions: Sequence[int]
+) -> Iterator[str]:
+    """The lines that define one field out of what it is in each version."""
+    wire = _only({each.wire for each in shapes.values()}, where)
+    python = _only({each.python for each in shapes.values()}, where)
+    defaults = {each.default for each in shapes.values()} - {None}
+    default = _only(defaults, where) if defaults else LEFT_OUT.get(where)
+    present = _contiguous(shapes, where)
+    nullable = _contiguous([v for v, each in shapes.items() if each.nullable], where)
+    arguments = [wire, *_versions(present, versions), *_nullable(nullable, present)]
+    arguments += _tag(shapes, where)
+    if default is not None and default != _zero(wire):
+        arguments.append(f"default={default}")
+    annotation = f"{python} | None" if nullable or wire == "RECORDS" else python
+    line = f"    {name}: {annotation} = field({', '.join(arguments)})"
+    if len(line) <= WIDTH:
+        yield line
+    else:
+        yield f"    {name}: {annotation} = field("
+        yield f"        {', '.join(arguments)}"
+        yield "    )"
+
+
+def _only(values: Iterable[Any], where: str) -> Any:
+    found = set(values)
+    if len(found) != 1:
+        raise Contradiction(f"{where}: differs between versions: {sorted(map(str, found))}")
+    return found.pop()
+
+
+def _contiguous(versions: Iterable[int], where: str) -> tuple[int, int] | None:
+    found = sorted(versions)
+    if not found:
+        return None
+    if found != list(range(found[0], found[-1] + 1)):
+        raise Contradiction(f"{where}: versions with a gap: {found}")
+    return found[0], found[-1]
+
+
+def _versions(present: tuple[int, int] | None, versions: Sequence[int]) -> Iterator[str]:
+    assert present is not None
+    if present[0] > versions[0]:
+        yield f"since={present[0]}"
+    if present[1] < versions[-1]:
+        yield f"until={present[1]}"
+
+
+def _nullable(nullable: tuple[int, int] | None, present: tuple[int, int] | None) -> Iterator[str]:
+    assert present is not None
+    if nullable is None:
+        return
+    if nullable[1] == present[1]:
+        yield f"nullable={nullable[0]}"
+    else:
+        yield f"nullable={nullable}"
+
+
+def _tag(shapes: dict[int, Shape], where: str) -> Iterator[str]:
+    tagged = {version: each.tag for version, each in shapes.items() if each.tag is not None}
+    if not tagged:
+        return
+    yield f"tag={_only(tagged.values(), where)}"
+    if min(tagged) > min(shapes):
+        yield f"tagged={min(tagged)}"
+
+
+def _zero(wire: str) -> str:
+    zeros = {"STRING": "''", "BOOL": "False", "UUID": "bytes(16)", "RECORDS": "None"}
+    return zeros.get(wire, "0" if wire.isupper() else "")
+
+
+def module(api: str) -> str:
+    """The source of an API's module."""
+    versions = versions_of(api)
+    requests = entities(api, "request", versions)
+    responses = entities(api, "response", versions)
+    every = _united(requests, responses)
+    _name_users(every)
+    top = {side: kio_classes(api, versions[-1], side)[-1] for side in ("request", "response")}
+    flexible = [v for v in versions if kio_classes(api, v, "request")[-1].__flexible__]
+    body = [line for entity in every for line in class_lines(entity, versions)]
+    key = int(top["request"].__api_key__)
+    first_flexible = flexible[0] if flexible else None
+    title = top["request"].__name__.removesuffix("Request")
+    return "\n".join(
+        [
+            f'"""{title} (key {key}), {_spoken(versions, first_flexible)}."""',
+            "",
+            *(["# ruff: noqa: RUF009"] if _has_lists(body) else []),
+            "from dataclasses import dataclass",
+            "",
+            *_imports("\n".join(body)),
+            *body,
+            "",
+            "",
+            "API = Api(",
+            f"    key={key},",
+            f"    first={versions[0]},",
+            f"    last={versions[-1]},",
+            f"    flexible={first_flexible},",
+            f"    request={top['request'].__name__},",
+            f"    response={top['response'].__name__},",
+            ")",
+            "",
+        ]
+    )
+
+
+def _spoken(versions: Sequence[int], flexible: int | None) -> str:
+    if len(versions) == 1:
+        text = f"version {versions[0]}"
+    else:
+        text = f"versions {versions[0]}-{versions[-1]}"
+    if flexible is None:
+        return f"{text}, never flexible"
+    return f"{text}, flexible" if flexible <= versions[0] else f"{text}, flexible from {flexible}"
+
+
+def _united(requests: list[Entity], responses: list[Entity]) -> list[Entity]:
+    """Both sides' classes; one that both have is kept once, and must be the same."""
+    known = {entity.name: entity for entity in requests}
+    for entity in responses:
+        if entity.name in known and entity.fields != known[entity.name].fields:
+            raise Contradiction(f"{entity.name}: differs between request and response")
+    return requests + [entity for entity in responses if entity.name not in known]
+
+
+def _name_users(every: list[Entity]) -> None:
+    by_name = {entity.name: entity for entity in every}
+    for entity in every:
+        for each in itertools.chain(*entity.fields.values()):
+            if each.nested and not by_name[each.nested].used_by:
+                kind = "An element of" if each.python.startswith("list") else "The type of"
+                by_name[each.nested].used_by = f"{kind} `{entity.name}.{each.name}`."
+
+
+def class_lines(entity: Entity, versions: Sequence[int]) -> Iterator[str]:
+    """The lines that define a class."""
+    kind = "request" if entity.name.endswith("Request") else "response"
+    yield from ("", "", "@dataclass(slots=True)", f"class {entity.name}:")
+    yield f'    """{entity.used_by or f"The body of a {kind}."}"""'
+    lines = list(field_lines(entity, versions))
+    if lines:
+        yield from ("", *lines)
+
+
+def _imports(body: str) -> Iterator[str]:
+    types = sorted({wire for wire, _ in PRIMITIVES.values()}, key=_natural)
+    names = [name for name in types if f"({name}" in body or f"([{name}]" in body]
+    names += ["Api"] if "field(" not in body else ["Api", "field"]
+    line = f"from protocol.schema import {', '.join(names)}"
+    if len(line) <= WIDTH:
+        yield line
+        return
+    yield "from protocol.schema import ("
+    yield from (f"    {name}," for name in names)
+    yield ")"
+
+
+def _has_lists(body: Iterable[str]) -> bool:
+    """Whether ruff takes a list for a default that all objects share."""
+    return any(": list[" in line for line in body)
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """INT8 before INT16."""
+    digits = "".join(filter(str.isdigit, name))
+    return name.rstrip("0123456789"), int(digits or 0)
+
+
+def outdated(folder: Path) -> list[str]:
+    """The modules in a folder that are not what the generator writes."""
+    sources = {f"{api}.py": module(api) for api in APIS}
+    stale = [name for name, text in sources.items() if _read(folder / name) != text]
+    extra = {path.name for path in folder.glob("*.py")} - {"__init__.py", *sources}
+    return sorted([*stale, *extra])
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text() if path.exists() else None
+
+
+def write(folder: Path) -> None:
+    """Write all modules."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for api in APIS:
+        (folder / f"{api}.py").write_text(module(api))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Write protocol/messages from kio's schemas.")
+    parser.add_argument("--check", action="store_true", help="only compare, exit 1 if outdated")
+    if not parser.parse_args(arguments).check:
+        write(MESSAGES)
+        return 0
+    stale = outdated(MESSAGES)
+    for name in stale:
+        print(f"protocol/messages/{name} is not what the generator writes", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
