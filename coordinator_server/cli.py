@@ -119,8 +119,7 @@ def _run(
     flags: Mapping[str, str],
     dev: bool,
 ) -> int:
-    from coordinator_server.config import Config, ConfigError, advertised_warnings, load
-    from coordinator_server.observe import log
+    from coordinator_server.config import ConfigError, advertised_warnings, load
 
     try:
         config, warnings = load(presets=presets, file=file, settings=settings, flags=flags)
@@ -128,17 +127,19 @@ def _run(
         for problem in error.problems:
             typer.echo(f"error: {problem}", err=True)
         return 2
+    from coordinator_server.observe import log
+
     log.configure(level=config.log_level, line_format=config.log_format)
     logger = log.get_logger()
     for warning in warnings:
         logger.warning("config_warning", message=warning)
 
-    def look_up_advertised(config: Config) -> None:
+    def look_up_advertised() -> None:
         for warning in advertised_warnings(config.listeners, config.advertised()):
             logger.warning("advertised_listener_warning", message=warning)
 
     # A name server may keep us waiting; nobody else should.
-    threading.Thread(target=look_up_advertised, args=(config,), daemon=True).start()
+    threading.Thread(target=look_up_advertised, daemon=True).start()
     from coordinator_server.app import main as serve
 
     try:

@@ -1,0 +1,101 @@
+"""The project itself: rules of dependency, and the package as others install it."""
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import coordinator_server
+
+ROOT = Path(coordinator_server.__file__).resolve().parent.parent
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=110, check=False
+    )
+
+
+def lint_imports(cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = Path(sys.executable).with_name("lint-imports")
+    return run(command, "--no-cache", "--config", ROOT / "pyproject.toml", cwd=cwd)
+
+
+def test_no_import_crosses_a_border() -> None:
+    linted = lint_imports(ROOT)
+    assert linted.returncode == 0, linted.stdout
+
+
+CROSSINGS = [
+    ("group", "asyncio"),
+    ("group", "time"),
+    ("group", "coordinator_server.ports"),
+    ("api", "coordinator_server.group.classic"),
+    ("api", "coordinator_server.storage.base"),
+    ("runtime", "coordinator_server.topics"),
+    ("storage", "coordinator_server.group.reasons"),
+    ("topics", "coordinator_server.runtime"),
+    ("observe", "protocol"),
+    ("net", "coordinator_server.observe.http"),
+]
+
+
+def test_an_import_that_crosses_a_border_is_found(tmp_path: Path) -> None:
+    for package in ("coordinator_server", "protocol"):
+        copy_sources(ROOT / package, tmp_path / package)
+    for number, (package, imported) in enumerate(CROSSINGS):
+        module = tmp_path / f"coordinator_server/{package}/broken_{number}.py"
+        module.write_text(f"import {imported}\n")
+    linted = lint_imports(tmp_path)
+    assert linted.returncode == 1
+    for number, (package, imported) in enumerate(CROSSINGS):
+        crossing = f"coordinator_server.{package}.broken_{number} -> {imported} (l.1)"
+        assert crossing in linted.stdout
+
+
+def copy_sources(source: Path, target: Path) -> None:
+    for file in source.rglob("*.py"):
+        copy = target / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    built = run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder)
+    assert built.returncode == 0, built.stderr
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def test_the_wheel_has_both_packages_their_types_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {
+        "coordinator_server",
+        "protocol",
+        "kafka_group_coordinator",
+    }
+    assert {"coordinator_server/py.typed", "protocol/py.typed"} <= set(names)
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    environment = tmp_path / "empty"
+    venv.create(environment, with_pip=True)
+    installed = run(
+        *(environment / "bin/python", "-m", "pip", "install", "--quiet"),
+        *("--disable-pip-version-check", "--constraint", ROOT / "constraints.txt", wheel),
+    )
+    assert installed.returncode == 0, installed.stderr
+    for command in (
+        [environment / "bin/coordinator-server", "--help"],
+        [environment / "bin/python", "-m", "coordinator_server", "--help"],
+    ):
+        helped = run(*command, cwd=tmp_path)
+        assert (helped.returncode, helped.stderr) == (0, "")
+        assert "healthcheck" in helped.stdout
