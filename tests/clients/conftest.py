@@ -1,0 +1,98 @@
+"""Fixtures of the tests with real clients: a server process, rooms of clients, sarama."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.members import SaramaMembers, sarama_members_of
+from tests.support.processes import OpenRoom, Room, room
+from tests.support.server import EXTERNAL, ServerProcess, wait_until_it_answers
+from tests.support.wire import create_topic, unique
+
+SARAMA = Path(__file__).parent / "sarama"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lies here."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.clients)
+
+
+def unavailable(what: str) -> None:
+    """Skip, or fail where everything has to run."""
+    if os.environ.get("COORDINATOR_CI") == "1":
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def shared_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server that all tests of this process share."""
+    external = os.environ.get(EXTERNAL)
+    if external:
+        wait_until_it_answers(external, 10.0)
+        yield external
+        return
+    with ServerProcess(tmp_path_factory.mktemp("server")) as server:
+        yield server.bootstrap
+        assert server.running, server.log_tail()
+        assert "Traceback" not in server.log_text(), server.log_tail(60)
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server the test may kill."""
+    if os.environ.get(EXTERNAL):
+        pytest.skip(f"{EXTERNAL} is set: only a server of our own can be killed")
+    with ServerProcess(tmp_path / "server") as server:
+        yield server
+
+
+@pytest.fixture
+def open_room(tmp_path: Path) -> Iterator[OpenRoom]:
+    """Makes a new topic of four partitions on a server, and a room of clients round it."""
+    with ExitStack() as rooms:
+
+        def opened(bootstrap: str) -> Room:
+            topic, group = unique("records"), unique("group")
+            create_topic(bootstrap, topic, 4)
+            return rooms.enter_context(room(bootstrap, group, topic, tmp_path))
+
+        yield opened
+
+
+@pytest.fixture
+def shared_room(shared_bootstrap: str, open_room: OpenRoom) -> Room:
+    """A room on the shared server."""
+    return open_room(shared_bootstrap)
+
+
+@pytest.fixture(scope="session")
+def sarama_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Go program, built once per process that runs tests."""
+    go = shutil.which("go")
+    if go is None:
+        unavailable("sarama needs Go: no `go` in PATH")
+    assert go is not None
+    program = tmp_path_factory.mktemp("sarama") / "sarama_member"
+    built = subprocess.run(
+        [go, "build", "-o", program, "."], cwd=SARAMA, capture_output=True, text=True, check=False
+    )
+    if built.returncode != 0:
+        unavailable(f"go build in {SARAMA.name} failed: {built.stderr.strip()}")
+    return program
+
+
+@pytest.fixture
+def sarama_members(sarama_program: Path) -> SaramaMembers:
+    """Makes members by sarama, of a strategy and a `Config.Version`."""
+
+    return partial(sarama_members_of, sarama_program)

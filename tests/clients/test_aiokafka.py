@@ -1,0 +1,9 @@
+"""A group of aiokafka consumers over four partitions, each in a process of its own."""
+
+from tests.support.members import aiokafka_members
+from tests.support.processes import Room
+from tests.support.stories import members_come_and_go
+
+
+def test_aiokafka_members_join_leave_die_and_stop_while_nothing_is_lost(shared_room: Room) -> None:
+    members_come_and_go(shared_room, aiokafka_members())

@@ -1,0 +1,216 @@
+"""Client processes of a test, and a room in which a test follows what they say."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.events import Event, parse
+from tests.support.judge import Judge
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class ClientProcess:
+    """A client as a process of its own, so that it can be stopped, continued and killed."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], errors: Path, hear: Callable[[Event], None]
+    ) -> None:
+        """Start it; `hear` is called in another thread with what it says."""
+        self.name = name
+        self.errors = errors
+        self._hear = hear
+        with errors.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT
+            )
+        self._reader = threading.Thread(target=self._read, name=f"reads {name}", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._hear(self._event(line))
+
+    def _event(self, line: bytes) -> Event:
+        try:
+            return parse(line.decode())
+        except (ValueError, TypeError) as error:
+            return Event("error", self.name, time.time(), text=f"{error}: {line!r}")
+
+    def _note(self, event: str) -> None:
+        self._hear(Event(event, self.name, time.time()))
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def leave(self, timeout: float = 20.0) -> None:
+        """Ask it to leave the group and wait for its end; kills it where it does not."""
+        self._process.terminate()
+        try:
+            code = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.name} did not leave in {timeout} s") from None
+        self._reader.join()
+        if code != 0:
+            raise AssertionError(f"{self.name} ended with {code}:\n{self.stderr()}")
+
+    def kill(self) -> None:
+        """Kill -9."""
+        self._note("killed")
+        self._end()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._note("paused")
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._note("resumed")
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """End it in whatever state it is."""
+        if self.running:
+            self._end()
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+
+    def stderr(self, lines: int = 20) -> str:
+        """The last lines of its standard error."""
+        return "\n".join(self.errors.read_text(errors="replace").splitlines()[-lines:])
+
+
+class Room:
+    """The clients of one group on one topic, and the judge who hears all of them."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, judge: Judge, logs: Path) -> None:
+        """Clients started here use that server, group and topic."""
+        self.bootstrap = bootstrap
+        self.group = group
+        self.topic = topic
+        self.judge = judge
+        self._logs = logs
+        self._clients: dict[str, ClientProcess] = {}
+        self._news = threading.Condition()
+
+    def _hear(self, event: Event) -> None:
+        with self._news:
+            self.judge.observe(event)
+            self._news.notify_all()
+
+    def start(self, name: str, command: Sequence[str]) -> ClientProcess:
+        """Start a client by its command."""
+        client = ClientProcess(name, command, self._logs / f"{name}.stderr", self._hear)
+        self._clients[name] = client
+        return client
+
+    def member(self, kind: "MemberKind", name: str, *, session_ms: int = 60_000) -> ClientProcess:
+        """Start a member of the group."""
+        return self.start(name, kind(self, name, session_ms))
+
+    def feeder(self, name: str = "feeder") -> ClientProcess:
+        """Start a producer that writes to every partition until it is asked to leave."""
+        return self.start(
+            name,
+            python_client(
+                "feeder", self, name, "--partitions", str(self.judge.partitions), group=False
+            ),
+        )
+
+    def wait(self, reached: Callable[[Judge], bool], what: str, within: float = 30.0) -> None:
+        """Wait until the judge has seen something; raises AssertionError that tells all if not."""
+        deadline = time.monotonic() + within
+        with self._news:
+            while not reached(self.judge):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise AssertionError(f"not within {within} s: {what}\n{self.report()}")
+                self._news.wait(left)
+
+    def wait_for_start(self, client: ClientProcess) -> None:
+        """Wait until a client is about to send its first request."""
+        self.wait(lambda judge: judge.started(client.name), f"{client.name} started")
+
+    def settle(
+        self, *members: ClientProcess, within: float = 30.0, same_generation: bool = True
+    ) -> None:
+        """Wait until these members hold every partition once."""
+        names = [member.name for member in members]
+        self.wait(
+            lambda judge: judge.settled(names, same_generation=same_generation),
+            f"{', '.join(names)} hold all partitions",
+            within,
+        )
+
+    def consumed_more(self, records: int, within: float = 30.0) -> None:
+        """Wait until so many records more are consumed."""
+        goal = len(self.judge.consumed) + records
+        self.wait(lambda judge: len(judge.consumed) >= goal, f"{goal} records consumed", within)
+
+    def consumed_all(self, within: float = 30.0) -> None:
+        """Wait until every acknowledged record is consumed."""
+        self.wait(lambda judge: not judge.unread(), "every record consumed", within)
+
+    def report(self) -> str:
+        """What is known, for a failed test."""
+        judge = self.judge
+        lines = [f"{len(judge.produced)} produced, {len(judge.unread())} of them not consumed"]
+        lines += [
+            f"{event.at:.3f} {event.member}: generation {event.generation}, "
+            f"partitions {list(event.partitions)}"
+            for event in judge.assignments[-12:]
+        ]
+        lines += [f"{event.at:.3f} {event.member}: {event.text}" for event in judge.errors[-8:]]
+        for name, client in self._clients.items():
+            state = "running" if client.running else "ended"
+            lines.append(f"{name} {state}, holds {sorted(judge.holding[name])}")
+            lines += [f"    {line}" for line in client.stderr(6).splitlines()]
+        return "\n".join(lines)
+
+    def close(self) -> None:
+        """End all clients."""
+        for client in self._clients.values():
+            client.close()
+
+
+MemberKind = Callable[[Room, str, int], Sequence[str]]
+"""Makes the command of a member from its room, name and session timeout in ms."""
+
+OpenRoom = Callable[[str], Room]
+"""Makes a room on the server of an address."""
+
+
+def python_client(
+    program: str, room: Room, name: str, *more: str, group: bool = True
+) -> Sequence[str]:
+    """The command of one of the programs in `tests/clients`."""
+    command = [sys.executable, "-m", f"tests.clients.{program}"]
+    command += ["--bootstrap", room.bootstrap, "--topic", room.topic, "--name", name, *more]
+    return [*command, "--group", room.group] if group else command
+
+
+@contextmanager
+def room(
+    bootstrap: str, group: str, topic: str, logs: Path, *, partitions: int = 4
+) -> Iterator[Room]:
+    """A room that is empty again at the end."""
+    made = Room(bootstrap, group, topic, Judge(partitions), logs)
+    try:
+        yield made
+    finally:
+        made.close()
