@@ -1,5 +1,6 @@
 """The project itself: rules of dependency, and the package as others install it."""
 
+import os
 import subprocess
 import sys
 import venv
@@ -29,31 +30,30 @@ def test_no_import_crosses_a_border() -> None:
     assert linted.returncode == 0, linted.stdout
 
 
-CROSSINGS = [
-    ("group", "asyncio"),
-    ("group", "time"),
-    ("group", "coordinator_server.ports"),
-    ("api", "coordinator_server.group.classic"),
-    ("api", "coordinator_server.storage.base"),
-    ("runtime", "coordinator_server.topics"),
-    ("storage", "coordinator_server.group.reasons"),
-    ("topics", "coordinator_server.runtime"),
-    ("observe", "protocol"),
-    ("net", "coordinator_server.observe.http"),
-]
-
-
-def test_an_import_that_crosses_a_border_is_found(tmp_path: Path) -> None:
-    for package in ("coordinator_server", "protocol"):
-        copy_sources(ROOT / package, tmp_path / package)
-    for number, (package, imported) in enumerate(CROSSINGS):
-        module = tmp_path / f"coordinator_server/{package}/broken_{number}.py"
-        module.write_text(f"import {imported}\n")
+@pytest.mark.parametrize(
+    ("package", "imported"),
+    [
+        ("group", "asyncio"),
+        ("group", "time"),
+        ("group", "coordinator_server.ports"),
+        ("api", "coordinator_server.group.classic"),
+        ("api", "coordinator_server.storage.base"),
+        ("runtime", "coordinator_server.topics"),
+        ("storage", "coordinator_server.group.reasons"),
+        ("topics", "coordinator_server.runtime"),
+        ("observe", "protocol"),
+        ("net", "coordinator_server.observe.http"),
+    ],
+)
+def test_an_import_that_crosses_a_border_is_found(
+    tmp_path: Path, package: str, imported: str
+) -> None:
+    for name in ("coordinator_server", "protocol"):
+        copy_sources(ROOT / name, tmp_path / name)
+    (tmp_path / f"coordinator_server/{package}/broken.py").write_text(f"import {imported}\n")
     linted = lint_imports(tmp_path)
     assert linted.returncode == 1
-    for number, (package, imported) in enumerate(CROSSINGS):
-        crossing = f"coordinator_server.{package}.broken_{number} -> {imported} (l.1)"
-        assert crossing in linted.stdout
+    assert f"coordinator_server.{package}.broken -> {imported} (l.1)" in linted.stdout
 
 
 def copy_sources(source: Path, target: Path) -> None:
@@ -99,3 +99,24 @@ def test_the_wheel_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> 
         helped = run(*command, cwd=tmp_path)
         assert (helped.returncode, helped.stderr) == (0, "")
         assert "healthcheck" in helped.stdout
+
+
+@pytest.mark.parametrize(
+    ("ci", "code", "last"), [("1", 1, "1 skipped tests fail it"), ("", 0, "1 passed, 1 skipped")]
+)
+def test_a_skipped_test_fails_in_ci_alone(tmp_path: Path, ci: str, code: int, last: str) -> None:
+    (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n\ndef test_a(): pass\n\ndef test_b(): pytest.skip('no Go')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
+        cwd=tmp_path,
+        env={**os.environ, "COORDINATOR_CI": ci},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stdout
+    assert last in ended.stdout
