@@ -1,0 +1,69 @@
+"""Decoders and encoders by API key and version, compiled when first asked for.
+
+A server reads requests and writes responses; clients, tests and tools do the reverse. The module of
+an API's messages is imported with its first codec, so that start-up pays only for what it uses.
+"""
+
+from functools import cache
+from importlib import import_module
+
+from protocol.api_keys import ApiKey
+from protocol.decoder import Decoder, compile_decoder
+from protocol.encoder import Encoder, compile_encoder
+from protocol.schema import Api
+
+
+class UnknownApi(ValueError):
+    """There is no codec for an API key, or none for that version of it."""
+
+
+@cache
+def load_api(api_key: int) -> Api:
+    """The messages and versions of an API.
+
+    Raises:
+        UnknownApi: there is no such API here.
+    """
+    try:
+        name = ApiKey(api_key).name.lower()
+        module = import_module(f"protocol.messages.{name}")
+    except (ValueError, ModuleNotFoundError):
+        raise UnknownApi(f"no messages for API key {api_key}") from None
+    api: Api = module.API
+    return api
+
+
+def _checked(api_key: int, version: int) -> Api:
+    api = load_api(api_key)
+    if not api.first <= version <= api.last:
+        name = ApiKey(api_key).name
+        raise UnknownApi(f"{name} v{version}: there are versions {api.first} to {api.last}")
+    return api
+
+
+@cache
+def request_decoder(api_key: int, version: int) -> Decoder:
+    """Reads the body of a request; raises UnknownApi."""
+    api = _checked(api_key, version)
+    return compile_decoder(api.request, version, flexible=api.is_flexible(version))
+
+
+@cache
+def response_encoder(api_key: int, version: int) -> Encoder:
+    """Writes the body of a response; raises UnknownApi."""
+    api = _checked(api_key, version)
+    return compile_encoder(api.response, version, flexible=api.is_flexible(version))
+
+
+@cache
+def request_encoder(api_key: int, version: int) -> Encoder:
+    """Writes the body of a request; raises UnknownApi."""
+    api = _checked(api_key, version)
+    return compile_encoder(api.request, version, flexible=api.is_flexible(version))
+
+
+@cache
+def response_decoder(api_key: int, version: int) -> Decoder:
+    """Reads the body of a response; raises UnknownApi."""
+    api = _checked(api_key, version)
+    return compile_decoder(api.response, version, flexible=api.is_flexible(version))

@@ -1,0 +1,375 @@
+"""Compiles decoders: one Python function per message and version, written from its layout.
+
+They follow the readers of Kafka's generated classes: any negative length is null, text that is no
+UTF-8 is repaired, unknown tagged fields are skipped, bytes behind the body are ignored. Whatever
+the bytes, a decoder returns a message or raises `Malformed`: counts are held against the bytes
+left before anything is allocated. A single read may pass the end of the frame, though not of the
+buffer, and the last statement of the function finds out.
+"""
+
+import codecs
+from collections.abc import Callable
+from functools import cache
+from struct import Struct as Format
+from struct import error as StructError  # noqa: N812 - it is a class
+from struct import unpack_from
+from typing import Any
+
+from protocol.errors import Malformed
+from protocol.schema import Array, FieldLayout, Fixed, Struct, Variable, Wire, layout
+from protocol.source import Source
+
+Decoder = Callable[[bytes, int, int], Any]
+"""(buffer, start, end) -> message; bytes from `end` on are not part of it."""
+
+MAX_STRING = 0x7FFF
+"""The longest string in bytes, also where the length could say more."""
+
+_SURROGATE = range(0xA0, 0xC0)
+
+
+def _repair(error: UnicodeError) -> tuple[str, int]:
+    """Replace malformed UTF-8 as Java does: like Python, but one mark for an encoded surrogate."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    bad = error.object[error.start : error.start + 3]
+    if len(bad) == 3 and bad[0] == 0xED and bad[1] in _SURROGATE and 0x80 <= bad[2] < 0xC0:
+        return "\ufffd", error.start + 3
+    return "\ufffd", error.end
+
+
+codecs.register_error("kafka", _repair)
+
+
+def uvarint(buffer: bytes, at: int) -> tuple[int, int]:
+    """An unsigned varint as Java's 32-bit int (it may be negative), and the position behind it.
+
+    Raises:
+        IndexError: the buffer ends.
+        Malformed: it has more than five bytes.
+    """
+    value = 0
+    for shift in (0, 7, 14, 21, 28):
+        byte = buffer[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFF
+            return (value if value < 1 << 31 else value - (1 << 32)), at
+    raise Malformed("a varint of more than 5 bytes")
+
+
+def compact_length(buffer: bytes, at: int) -> tuple[int, int]:
+    """A compact length or count, negative for null, and the position behind it."""
+    value, at = uvarint(buffer, at)
+    return (value - 1 if value > -(1 << 31) else (1 << 31) - 1), at
+
+
+def null(name: str) -> Malformed:
+    """The refusal of a null where the schema has none."""
+    return Malformed(f"{name} is null, which its version does not allow")
+
+
+def bad_count(name: str, count: int, left: int) -> Malformed:
+    """The refusal of a count that the bytes left cannot hold."""
+    if count < 0:
+        return null(name)
+    return Malformed(f"{name} claims {count} elements in {max(left, 0)} bytes")
+
+
+def long_string(buffer: bytes, at: int, name: str, nullable: bool) -> tuple[str | None, int]:
+    """A compact string whose length is null or has several bytes."""
+    value, end = long_bytes(buffer, at, name, nullable, MAX_STRING)
+    return (None if value is None else value.decode("utf-8", "kafka")), end
+
+
+def long_bytes(
+    buffer: bytes, at: int, name: str, nullable: bool, limit: int = 1 << 31
+) -> tuple[bytes | None, int]:
+    """Compact bytes whose length is null or has several bytes."""
+    length, at = compact_length(buffer, at)
+    if length > limit:
+        raise Malformed(f"{name} has {length} bytes, at most {limit} are allowed")
+    if length >= 0:
+        return buffer[at : at + length], at + length
+    if not nullable:
+        raise null(name)
+    return None, at
+
+
+def skip_tagged_fields(buffer: bytes, at: int, end: int) -> int:
+    """The position behind a section of tagged fields."""
+    count, at = uvarint(buffer, at)
+    if count * 2 > end - at:
+        raise bad_count("the section of tagged fields", count, end - at)
+    for _ in range(count):
+        _, at = uvarint(buffer, at)
+        size, at = uvarint(buffer, at)
+        at = skip(at, end, size)
+    return at
+
+
+def skip(at: int, end: int, size: int) -> int:
+    """The position behind an unknown tagged field."""
+    if not 0 <= size <= end - at:
+        raise Malformed(f"a tagged field claims {size} bytes of {max(end - at, 0)}")
+    return at + size
+
+
+def minimal_size(entity: type[Any], version: int, flexible: bool) -> int:
+    """The fewest bytes a message can have."""
+    sizes = [
+        _minimal(field, version, flexible)
+        for field in layout(entity, version)
+        if field.present and field.tag is None
+    ]
+    return sum(sizes) + flexible
+
+
+def _minimal(field: FieldLayout, version: int, flexible: bool) -> int:
+    match field.wire:
+        case Fixed(size=size):
+            return size
+        case Struct(entity=entity):
+            return 1 if field.nullable else minimal_size(entity, version, flexible)
+        case Variable(name="string"):
+            return 1 if flexible else 2
+        case _:
+            return 1 if flexible else 4
+
+
+_HELPERS: tuple[Callable[..., Any], ...] = (
+    unpack_from,
+    uvarint,
+    compact_length,
+    long_string,
+    long_bytes,
+    null,
+    bad_count,
+    skip_tagged_fields,
+    skip,
+)
+
+
+def compile_decoder(entity: type[Any], version: int, *, flexible: bool) -> Decoder:
+    """A decoder of a version of a message."""
+    title = f"{entity.__name__} v{version}"
+    source = Source()
+    source.refer("Malformed", Malformed)
+    source.refer("StructError", StructError)
+    with source.block("def decode(b, p, end):"):
+        source.line("start = p")
+        with source.block("try:"):
+            _Writer(source, version, flexible).whole(entity)
+        with source.block("except (IndexError, StructError):"):
+            source.line(f"raise Malformed(f'{title} ends early: {{end - start}} bytes') from None")
+        with source.block("except Malformed as error:"):
+            source.line(f"raise Malformed(f'{title}: {{error}}') from None")
+    return source.compile("decode", f"decoder of {title}")
+
+
+class _Writer:
+    """Writes the statements that read one message.
+
+    In the function, `b` is the buffer, `p` the position, `end` where the message has to stop.
+    Fields of a fixed size are gathered in a run and read by a single `unpack_from`, together with
+    the first byte or bytes of the length that follows.
+    """
+
+    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+        self.source = source
+        self.version = version
+        self.flexible = flexible
+        self.run: list[tuple[str, str, int]] = []
+        for helper in _HELPERS:
+            source.refer(helper.__name__, helper)
+
+    def whole(self, entity: type[Any]) -> None:
+        """Read a message that has to end at `end`."""
+        made = self.entity(entity)
+        self.flush()
+        with self.source.block("if p > end:"):
+            self.source.line("raise IndexError")
+        self.source.line(f"return {made}")
+
+    def entity(self, entity: type[Any]) -> str:
+        """Read the fields of a message; returns the expression that makes it."""
+        values: list[str] = []
+        tagged: dict[str, FieldLayout] = {}
+        needed = 0
+        for field in layout(entity, self.version):
+            if not field.present:
+                values.append(self._default(field))
+                continue
+            if field.tag is None:
+                values.append(self.value(field, f"{entity.__name__}.{field.name}"))
+            else:
+                values.append(self.source.local(field.name))
+                tagged[values[-1]] = field
+            needed = len(values)
+        if self.flexible:
+            self._tagged_fields(tagged, entity)
+        made = self.source.refer(entity.__name__, entity)
+        return f"{made}({', '.join(values[:needed])})"
+
+    def _default(self, field: FieldLayout) -> str:
+        if isinstance(field.wire, Array) and field.default is list:
+            return "[]"
+        if isinstance(field.wire, Struct) and field.default is not None:
+            return f"{self.source.refer(field.default.__name__, field.default)}()"
+        return repr(field.default)
+
+    def take(self, hint: str, code: str, size: int) -> str:
+        """Add a value to the run; returns its name."""
+        name = self.source.local(hint)
+        self.run.append((name, code, size))
+        return name
+
+    def flush(self, stay: int = 0) -> None:
+        """Read the run; the position stays that many bytes before its end."""
+        run, self.run = self.run, []
+        codes = "".join(code for _, code, _ in run)
+        if codes == "B":
+            self.source.line(f"{run[0][0]} = b[p]")
+        elif codes == "16s":
+            self.source.line(f"{run[0][0]} = b[p:p + 16]")
+        elif run:
+            unpack = self.source.refer(f"unpack_{codes}", _unpacker(codes))
+            self.source.line(f"{', '.join(name for name, _, _ in run)}, = {unpack}(b, p)")
+        advance = sum(size for _, _, size in run) - stay
+        if advance:
+            self.source.line(f"p += {advance}")
+
+    def value(self, field: FieldLayout, path: str) -> str:
+        """Read a field; returns the expression of its value."""
+        match field.wire:
+            case Fixed(code=code, size=size):
+                return self.take(field.name, code, size)
+            case Struct(entity=entity) if not field.nullable:
+                return self.entity(entity)
+            case Struct(entity=entity):
+                return self._nullable_struct(entity, field.name)
+            case Array(element=element):
+                return self._array(element, field, path)
+            case Variable() as wire:
+                nullable = field.nullable or wire.default is None
+                read = self._compact if self.flexible else self._legacy
+                return read(wire, self.source.local(field.name), path, nullable)
+
+    def _compact(self, wire: Variable, name: str, path: str, nullable: bool) -> str:
+        length = self.take("n", "B", 1)
+        self.flush(stay=1)
+        with self.source.block(f"if 0 < {length} < 128:"):
+            self.source.line(f"{name} = b[p + 1:p + {length}]{_decode(wire)}")
+            self.source.line(f"p += {length}")
+        if nullable:
+            with self.source.block(f"elif not {length}:"):
+                self.source.line(f"{name} = None")
+                self.source.line("p += 1")
+        with self.source.block("else:"):
+            read = "long_string" if wire.name == "string" else "long_bytes"
+            self.source.line(f"{name}, p = {read}(b, p, {path!r}, {nullable})")
+        return name
+
+    def _legacy(self, wire: Variable, name: str, path: str, nullable: bool) -> str:
+        length = self.take("n", *(("h", 2) if wire.name == "string" else ("i", 4)))
+        self.flush()
+        with self.source.block(f"if {length} < 0:"):
+            self.source.line(f"{name} = None" if nullable else f"raise null({path!r})")
+        with self.source.block("else:"):
+            self.source.line(f"{name} = b[p:p + {length}]{_decode(wire)}")
+            self.source.line(f"p += {length}")
+        return name
+
+    def _nullable_struct(self, entity: type[Any], hint: str) -> str:
+        name = self.source.local(hint)
+        marker = self.take("marker", "b", 1)
+        self.flush()
+        with self.source.block(f"if {marker} < 0:"):
+            self.source.line(f"{name} = None")
+        with self.source.block("else:"):
+            made = self.entity(entity)
+            self.flush()
+            self.source.line(f"{name} = {made}")
+        return name
+
+    def _count(self) -> str:
+        """Read the count of an array."""
+        if not self.flexible:
+            count = self.take("n", "i", 4)
+            self.flush()
+            return count
+        count = self.take("n", "B", 1)
+        self.flush()
+        with self.source.block(f"if {count} < 128:"):
+            self.source.line(f"{count} -= 1")
+        with self.source.block("else:"):
+            self.source.line(f"{count}, p = compact_length(b, p - 1)")
+        return count
+
+    def _array(self, element: Wire | type[Any], field: FieldLayout, path: str) -> str:
+        name = self.source.local(field.name)
+        count = self._count()
+        if not field.nullable:
+            self._elements(element, field.name, path, name, count)
+            return name
+        with self.source.block(f"if {count} < 0:"):
+            self.source.line(f"{name} = None")
+        with self.source.block("else:"):
+            self._elements(element, field.name, path, name, count)
+        return name
+
+    def _elements(
+        self, element: Wire | type[Any], hint: str, path: str, name: str, count: str
+    ) -> None:
+        wire = Struct(element) if isinstance(element, type) else element
+        one = FieldLayout(hint, wire, present=True, nullable=False, tag=None, default=None)
+        size = max(_minimal(one, self.version, self.flexible), 1)
+        with self.source.block(f"if not 0 <= {count} * {size} <= end - p:"):
+            self.source.line(f"raise bad_count({path!r}, {count}, end - p)")
+        if isinstance(wire, Fixed) and wire.code != "16s":
+            self.source.line(f"{name} = list(unpack_from(f'>{{{count}}}{wire.code}', b, p))")
+            self.source.line(f"p += {count} * {wire.size}")
+            return
+        self.source.line(f"{name} = []")
+        with self.source.block(f"for _ in range({count}):"):
+            value = self.value(one, path)
+            self.flush()
+            self.source.line(f"{name}.append({value})")
+
+    def _tagged_fields(self, tagged: dict[str, FieldLayout], entity: type[Any]) -> None:
+        count = self.take("n", "B", 1)
+        self.flush()
+        for name, field in tagged.items():
+            self.source.line(f"{name} = {self._default(field)}")
+        with self.source.block(f"if {count}:"):
+            if not tagged:
+                self.source.line("p = skip_tagged_fields(b, p - 1, end)")
+                return
+            self.source.line(f"{count}, p = uvarint(b, p - 1)")
+            with self.source.block(f"if {count} * 2 > end - p:"):
+                self.source.line(f"raise bad_count('tagged fields', {count}, end - p)")
+            with self.source.block(f"for _ in range({count}):"):
+                self.source.line("tag, p = uvarint(b, p)")
+                self.source.line("size, p = uvarint(b, p)")
+                self._one_tagged_field(tagged, entity)
+
+    def _one_tagged_field(self, tagged: dict[str, FieldLayout], entity: type[Any]) -> None:
+        branch = "if"
+        for name, field in tagged.items():
+            with self.source.block(f"{branch} tag == {field.tag}:"):
+                value = self.value(field, f"{entity.__name__}.{field.name}")
+                self.flush()
+                self.source.line(f"{name} = {value}")
+            branch = "elif"
+        with self.source.block("else:"):
+            self.source.line("p = skip(p, end, size)")
+
+
+def _decode(wire: Variable) -> str:
+    return '.decode("utf-8", "kafka")' if wire.name == "string" else ""
+
+
+@cache
+def _unpacker(codes: str) -> Callable[[bytes, int], tuple[Any, ...]]:
+    return Format(f">{codes}").unpack_from
