@@ -1,0 +1,111 @@
+"""Splits a stream of bytes into length-prefixed frames, without any input or output of its own."""
+
+from io import BytesIO
+from struct import Struct
+
+Frame = tuple[bytes, int, int]
+"""A buffer, and where in it a frame begins and ends, the length not included."""
+
+_SIZE = Struct(">i")
+_size_of = _SIZE.unpack_from
+
+
+class FrameError(ValueError):
+    """A length that no frame can have; what follows it in the stream cannot be understood.
+
+    Attributes:
+        size: the length that was announced.
+        limit: the largest allowed.
+        frames: the complete frames before it, still to be served.
+    """
+
+    def __init__(self, size: int, limit: int, frames: list[Frame]) -> None:
+        expected = "lengths are not negative" if size < 0 else f"larger than {limit} bytes"
+        super().__init__(f"a frame of {size} bytes: {expected}")
+        self.size = size
+        self.limit = limit
+        self.frames = frames
+
+
+class FrameSplitter:
+    """Cuts received chunks into frames.
+
+    A frame that lies whole in a chunk is not copied; of an incomplete one the bytes so far are
+    kept. As in Kafka, a frame of 0 bytes is a frame: it is its missing header that ends the
+    connection.
+    """
+
+    __slots__ = ("_collected", "_max_bytes", "_missing", "_prefix")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._prefix = b""
+        self._collected: BytesIO | None = None
+        self._missing = 0
+
+    @property
+    def buffered(self) -> int:
+        """The bytes kept of an incomplete frame, its length included."""
+        return len(self._prefix) + (0 if self._collected is None else 4 + self._collected.tell())
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames that are complete with this chunk.
+
+        Raises:
+            FrameError: a length is negative or above the limit. The splitter is of no use after.
+        """
+        frames: list[Frame] = []
+        is_fresh = self._collected is None and not self._prefix
+        at = 0 if is_fresh else self._resume(data, frames)
+        available = len(data)
+        while available - at >= 4:
+            size = _size_of(data, at)[0]
+            if not 0 <= size <= self._max_bytes:
+                raise FrameError(size, self._max_bytes, frames)
+            at += 4
+            if size > available - at:
+                self._collect(data[at:], size)
+                return frames
+            frames.append((data, at, at + size))
+            at += size
+        if at < available:
+            self._prefix = data[at:]
+        return frames
+
+    def _collect(self, beginning: bytes, size: int) -> None:
+        self._collected = BytesIO()
+        self._collected.write(beginning)
+        self._missing = size - len(beginning)
+
+    def _resume(self, data: bytes, frames: list[Frame]) -> int:
+        """Go on with the incomplete frame; returns how far that took us in the chunk."""
+        if self._collected is None:
+            return self._resume_prefix(data, frames)
+        taken = data[: self._missing]
+        self._collected.write(taken)
+        self._missing -= len(taken)
+        if not self._missing:
+            frame = self._collected.getvalue()
+            self._collected = None
+            frames.append((frame, 0, len(frame)))
+        return len(taken)
+
+    def _resume_prefix(self, data: bytes, frames: list[Frame]) -> int:
+        at = 4 - len(self._prefix)
+        self._prefix += data[:at]
+        if len(self._prefix) < 4:
+            return len(data)
+        size: int = _size_of(self._prefix)[0]
+        self._prefix = b""
+        if not 0 <= size <= self._max_bytes:
+            raise FrameError(size, self._max_bytes, frames)
+        if size > len(data) - at:
+            self._collect(data[at:], size)
+            return len(data)
+        frames.append((data, at, at + size))
+        return at + size
+
+
+def framed(body: bytes) -> bytes:
+    """A frame with its length."""
+    return _SIZE.pack(len(body)) + body
