@@ -6,19 +6,17 @@ Exit codes: 0 fine, 1 it did not work, 2 the settings or the arguments are wrong
 import contextlib
 import json
 import sys
-import tempfile
-import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from coordinator_server import __version__
+
+if TYPE_CHECKING:
+    from urllib.error import HTTPError
 
 app = typer.Typer(
     name="coordinator-server",
@@ -106,6 +104,8 @@ def _presets(dev: bool) -> Iterator[dict[str, str]]:
     if not dev:
         yield {}
         return
+    import tempfile
+
     from coordinator_server.config import DEV_SETTINGS
 
     with tempfile.TemporaryDirectory(prefix="coordinator-", ignore_cleanup_errors=True) as data:
@@ -119,6 +119,8 @@ def _run(
     flags: Mapping[str, str],
     dev: bool,
 ) -> int:
+    import threading
+
     from coordinator_server.config import ConfigError, advertised_warnings, load
 
     try:
@@ -186,6 +188,8 @@ def list_groups(http: HttpOption = DEFAULT_HTTP, form: FormatOption = Format.TEX
 @groups.command("why")
 def why(group: str, http: HttpOption = DEFAULT_HTTP, form: FormatOption = Format.TEXT) -> None:
     """Say why GROUP rebalanced: reason, culprit, duration, the latest first."""
+    from urllib.parse import quote
+
     answer = _get(http, f"/api/groups/{quote(group, safe='')}/why")
     if form is Format.JSON:
         typer.echo(json.dumps(answer, indent=2))
@@ -199,17 +203,20 @@ def _get(http: str, path: str) -> Any:
     """A JSON answer of the server's HTTP side; ends the command with one line if there is none."""
     if not http.startswith(("http://", "https://")):
         _fail(f"--http: {http!r} is no URL, expected http://host:port", code=2)
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
     try:
-        with urllib.request.urlopen(http.rstrip("/") + path, timeout=10) as answer:  # noqa: S310
+        with urlopen(http.rstrip("/") + path, timeout=10) as answer:  # noqa: S310
             return json.load(answer)
-    except urllib.error.HTTPError as error:
+    except HTTPError as error:
         _fail(_error_of(error))
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         _fail(f"cannot ask {http}: {reason}; is the server running with http.listener there?")
 
 
-def _error_of(error: urllib.error.HTTPError) -> str:
+def _error_of(error: "HTTPError") -> str:
     with contextlib.suppress(ValueError, TypeError, KeyError):
         return str(json.load(error)["error"])
     return f"{error.url} answers {error.code} {error.reason}"

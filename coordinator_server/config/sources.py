@@ -4,7 +4,6 @@ Everything that is wrong is found in one go and reported by property name, with 
 came from and what was expected.
 """
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -179,7 +178,9 @@ def _known(settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[st
 
 
 def _did_you_mean(name: str) -> str:
-    close = difflib.get_close_matches(name, OWN | KAFKA_NAMES, n=1, cutoff=0.8)
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, OWN | KAFKA_NAMES, n=1, cutoff=0.8)
     return f", did you mean {close[0]}?" if close else ""
 
 
