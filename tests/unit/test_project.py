@@ -92,10 +92,11 @@ def test_the_wheel_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> 
         *("--disable-pip-version-check", "--constraint", ROOT / "constraints.txt", wheel),
     )
     assert installed.returncode == 0, installed.stderr
-    for command in (
+    commands: list[list[str | Path]] = [
         [environment / "bin/coordinator-server", "--help"],
         [environment / "bin/python", "-m", "coordinator_server", "--help"],
-    ):
+    ]
+    for command in commands:
         helped = run(*command, cwd=tmp_path)
         assert (helped.returncode, helped.stderr) == (0, "")
         assert "healthcheck" in helped.stdout
