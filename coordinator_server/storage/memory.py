@@ -1,0 +1,145 @@
+"""A storage that forgets everything with the process, and fails when a test tells it to."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from coordinator_server.storage.base import (
+    Fenced,
+    LogRecord,
+    Node,
+    OutcomeUnknown,
+    PartitionCallback,
+    TooLarge,
+)
+
+CHUNK = 1_000
+"""Records that a load hands out at a time."""
+
+
+class MemoryLog:
+    """One tenure of a partition; its records outlive it in the storage."""
+
+    def __init__(self, storage: "MemoryStorage", partition: int, epoch: int) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self._storage = storage
+        self._in_flight: deque[tuple[list[LogRecord], asyncio.Future[int]]] = deque()
+        self._closed = False
+
+    async def load(self) -> AsyncIterator[Sequence[LogRecord]]:
+        """See PartitionLog."""
+        records = self._storage.records(self.partition)
+        for start in range(0, len(records), CHUNK):
+            yield records[start : start + CHUNK]
+
+    def append(self, records: Sequence[LogRecord]) -> "asyncio.Future[int]":
+        """See PartitionLog; a fault that is planned for this append happens instead."""
+        size = sum(len(r.key or b"") + len(r.value or b"") for r in records)
+        if size > self._storage.max_append_bytes:
+            raise TooLarge(f"{size} bytes, at most {self._storage.max_append_bytes} are taken")
+        future = asyncio.get_running_loop().create_future()
+        if self._closed:
+            future.set_exception(OutcomeUnknown("the log is closed"))
+            return future
+        self._in_flight.append((list(records), future))
+        if not self._storage.is_held(self.partition):
+            asyncio.get_running_loop().call_soon(self.complete)
+        return future
+
+    def complete(self) -> None:
+        """Make durable, or fail, everything in flight."""
+        while self._in_flight:
+            records, future = self._in_flight.popleft()
+            fault = self._storage.take_fault(self.partition)
+            if not self.is_current():
+                fault = Fenced(f"partition {self.partition} was claimed by epoch {self.epoch + 1}")
+            if future.done():
+                continue
+            if fault is not None:
+                future.set_exception(fault)
+            else:
+                future.set_result(self._storage.store(self.partition, records))
+
+    def is_current(self) -> bool:
+        """Whether nobody has claimed the partition since."""
+        return self._storage.epoch(self.partition) == self.epoch
+
+    async def close(self) -> None:
+        """See PartitionLog."""
+        self.complete()
+        self._closed = True
+
+
+class MemoryStorage:
+    """Implements storage.base.Storage."""
+
+    def __init__(self, partitions: int = 50, max_append_bytes: int = 16 * 1024 * 1024) -> None:
+        self.max_append_bytes = max_append_bytes
+        self._records: list[list[LogRecord]] = [[] for _ in range(partitions)]
+        self._logs: dict[int, MemoryLog] = {}
+        self._faults: dict[int, deque[Exception]] = {}
+        self._held: set[int] = set()
+
+    # --- storage.base.Storage ---
+
+    async def start(self, on_assigned: PartitionCallback, _on_lost: PartitionCallback) -> None:
+        """Announce every partition as ours."""
+        for partition in range(len(self._records)):
+            await on_assigned(partition)
+
+    async def claim(self, partition: int) -> MemoryLog:
+        """Begin a tenure, which fences all older ones."""
+        log = MemoryLog(self, partition, self.epoch(partition) + 1)
+        self._logs[partition] = log
+        return log
+
+    def owner(self, _partition: int) -> Node | None:
+        """Nobody but us; who we are is the directory's business."""
+        return None
+
+    async def stop(self) -> None:
+        """Nothing is to be done."""
+
+    # --- for tests ---
+
+    def records(self, partition: int) -> list[LogRecord]:
+        """Everything durable in a partition, in order."""
+        return list(self._records[partition])
+
+    def fail_next(self, partition: int, error: Exception) -> None:
+        """Let the next append, after those planned already, fail."""
+        self._faults.setdefault(partition, deque()).append(error)
+
+    def hold(self, partition: int) -> None:
+        """Let appends neither succeed nor fail until `release`."""
+        self._held.add(partition)
+
+    def release(self, partition: int) -> None:
+        """Complete what was held, and hold no more."""
+        self._held.discard(partition)
+        if partition in self._logs:
+            self._logs[partition].complete()
+
+    # --- for MemoryLog ---
+
+    def epoch(self, partition: int) -> int:
+        """The epoch of the latest claim; 0 before the first."""
+        log = self._logs.get(partition)
+        return 0 if log is None else log.epoch
+
+    def is_held(self, partition: int) -> bool:
+        """Whether appends are held."""
+        return partition in self._held
+
+    def take_fault(self, partition: int) -> Exception | None:
+        """The fault planned for the coming append."""
+        faults = self._faults.get(partition)
+        return faults.popleft() if faults else None
+
+    def store(self, partition: int, records: Sequence[LogRecord]) -> int:
+        """Append durably; the last offset."""
+        log = self._records[partition]
+        log.extend(replace(record, offset=len(log) + i) for i, record in enumerate(records))
+        return len(log) - 1

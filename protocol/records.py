@@ -1,0 +1,297 @@
+"""The coordinator's records in `__consumer_offsets`: keys and values, as bytes and as objects.
+
+A key is an int16 record type and a body, a value an int16 version and a body; a value of null is a
+tombstone. Written as Kafka 4.1.1 writes them (GroupCoordinatorRecordHelpers), all versions are
+read, and tagged fields of later versions are kept. Record types not known here are no error.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from protocol.errors import Malformed
+from protocol.reader import Reader, Tag
+
+REBALANCE_HISTORY_TYPE: Final = 32766
+"""Reserved for the history of rebalances; Kafka and its tools skip it."""
+
+LEGACY_OFFSET_COMMIT_TYPE: Final = 0
+OFFSET_COMMIT_TYPE: Final = 1
+GROUP_METADATA_TYPE: Final = 2
+
+NO_TOPIC_ID: Final = bytes(16)
+
+
+@dataclass(slots=True)
+class OffsetCommitKey:
+    """Key of a committed offset (types 0 and 1)."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+@dataclass(slots=True)
+class OffsetCommitValue:
+    """A committed offset; timestamps in milliseconds since the epoch."""
+
+    offset: int
+    leader_epoch: int
+    """-1: unknown."""
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int = -1
+    """-1: by the configured retention."""
+    topic_id: bytes = NO_TOPIC_ID
+    tags: tuple[Tag, ...] = ()
+    """Tagged fields this version does not know."""
+
+
+@dataclass(slots=True)
+class GroupMetadataKey:
+    """Key of a classic group (type 2)."""
+
+    group: str
+
+
+@dataclass(slots=True)
+class MemberMetadata:
+    """A member of a classic group; timeouts in milliseconds."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout: int
+    """-1: the record is too old to have one."""
+    session_timeout: int
+    subscription: bytes
+    assignment: bytes
+    tags: tuple[Tag, ...] = ()
+
+
+@dataclass(slots=True)
+class GroupMetadataValue:
+    """A classic group."""
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp: int
+    """-1: the record is too old to have one."""
+    members: Sequence[MemberMetadata]
+    tags: tuple[Tag, ...] = ()
+
+
+@dataclass(slots=True)
+class UnknownKey:
+    """A record of a type this version does not know."""
+
+    type: int
+
+
+RecordKey = OffsetCommitKey | GroupMetadataKey
+RecordValue = OffsetCommitValue | GroupMetadataValue
+
+
+# --- writing ---
+
+_SHORT = struct.Struct(">h")
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+
+
+def encode_key(key: RecordKey) -> bytes:
+    """The bytes of a key, in the type Kafka 4.1.1 writes."""
+    if isinstance(key, OffsetCommitKey):
+        return b"\0\1" + _string(key.group) + _string(key.topic) + _INT.pack(key.partition)
+    return b"\0\2" + _string(key.group)
+
+
+def encode_value(value: RecordValue) -> bytes:
+    """The bytes of a value, in the version Kafka 4.1.1 writes.
+
+    An offset is written as version 4, as version 1 if it has an expire timestamp; a group as
+    version 3, as version 4 if it has tagged fields to keep.
+    """
+    if isinstance(value, GroupMetadataValue):
+        return _encode_group(value)
+    if value.expire_timestamp != -1:
+        return b"".join(
+            (
+                b"\0\1",
+                _LONG.pack(value.offset),
+                _string(value.metadata),
+                _LONG.pack(value.commit_timestamp),
+                _LONG.pack(value.expire_timestamp),
+            )
+        )
+    tags = value.tags
+    if value.topic_id != NO_TOPIC_ID:
+        tags = ((0, value.topic_id), *tags)
+    metadata = value.metadata.encode("utf-8", "surrogatepass")
+    return b"".join(
+        (
+            b"\0\4",
+            _LONG.pack(value.offset),
+            _INT.pack(value.leader_epoch),
+            _uvarint(len(metadata) + 1),
+            metadata,
+            _LONG.pack(value.commit_timestamp),
+            _encode_tags(tags),
+        )
+    )
+
+
+def _encode_group(value: GroupMetadataValue) -> bytes:
+    flexible = bool(value.tags) or any(member.tags for member in value.members)
+    string, blob = (_compact_string, _compact_bytes) if flexible else (_string, _bytes)
+    count = len(value.members)
+    parts = [
+        b"\0\4" if flexible else b"\0\3",
+        string(value.protocol_type),
+        _INT.pack(value.generation),
+        string(value.protocol),
+        string(value.leader),
+        _LONG.pack(value.current_state_timestamp),
+        _uvarint(count + 1) if flexible else _INT.pack(count),
+    ]
+    for member in value.members:
+        parts += (
+            string(member.member_id),
+            string(member.group_instance_id),
+            string(member.client_id),
+            string(member.client_host),
+            _INT.pack(member.rebalance_timeout),
+            _INT.pack(member.session_timeout),
+            blob(member.subscription),
+            blob(member.assignment),
+        )
+        if flexible:
+            parts.append(_encode_tags(member.tags))
+    if flexible:
+        parts.append(_encode_tags(value.tags))
+    return b"".join(parts)
+
+
+def _string(text: str | None) -> bytes:
+    if text is None:
+        return b"\xff\xff"
+    raw = text.encode("utf-8", "surrogatepass")
+    return _SHORT.pack(len(raw)) + raw
+
+
+def _bytes(raw: bytes) -> bytes:
+    return _INT.pack(len(raw)) + raw
+
+
+def _compact_string(text: str | None) -> bytes:
+    return b"\0" if text is None else _compact_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def _compact_bytes(raw: bytes) -> bytes:
+    return _uvarint(len(raw) + 1) + raw
+
+
+def _uvarint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _encode_tags(tags: Sequence[Tag]) -> bytes:
+    fields = [_uvarint(tag) + _uvarint(len(raw)) + raw for tag, raw in sorted(tags)]
+    return _uvarint(len(tags)) + b"".join(fields)
+
+
+# --- reading ---
+
+
+def decode_key(raw: bytes) -> RecordKey | UnknownKey:
+    """The key of a record. Raises Malformed."""
+    reader = Reader(raw, "record key")
+    kind = reader.short()
+    if kind in (LEGACY_OFFSET_COMMIT_TYPE, OFFSET_COMMIT_TYPE):
+        return OffsetCommitKey(reader.string(), reader.string(), reader.int())
+    if kind == GROUP_METADATA_TYPE:
+        return GroupMetadataKey(reader.string())
+    return UnknownKey(kind)
+
+
+def decode_value(key: RecordKey, raw: bytes) -> RecordValue:
+    """The value that belongs to a key; not for tombstones. Raises Malformed."""
+    if isinstance(key, OffsetCommitKey):
+        return _decode_offset(Reader(raw, "offset commit value"))
+    return _decode_group(Reader(raw, "group metadata value"))
+
+
+def _version(reader: Reader, newest: int) -> int:
+    version = reader.short()
+    if not 0 <= version <= newest:
+        raise Malformed(f"version {version}, expected 0 to {newest}")
+    return version
+
+
+def _decode_offset(reader: Reader) -> OffsetCommitValue:
+    version = _version(reader, 4)
+    value = OffsetCommitValue(
+        offset=reader.long(),
+        leader_epoch=reader.int() if version >= 3 else -1,
+        metadata=reader.string(compact=version >= 4),
+        commit_timestamp=reader.long(),
+        expire_timestamp=reader.long() if version == 1 else -1,
+    )
+    if version >= 4:
+        tags = dict(reader.tags())
+        value.topic_id = tags.pop(0, NO_TOPIC_ID)
+        if len(value.topic_id) != 16:
+            raise Malformed(f"offset commit value: a topic id of {len(value.topic_id)} bytes")
+        value.tags = tuple(tags.items())
+    return value
+
+
+def _decode_group(reader: Reader) -> GroupMetadataValue:
+    version = _version(reader, 4)
+    compact = version >= 4
+    return GroupMetadataValue(
+        protocol_type=reader.string(compact=compact),
+        generation=reader.int(),
+        protocol=reader.nullable_string(compact=compact),
+        leader=reader.nullable_string(compact=compact),
+        current_state_timestamp=reader.long() if version >= 2 else -1,
+        members=[_decode_member(reader, version) for _ in range(reader.count(compact=compact))],
+        tags=reader.tags() if compact else (),
+    )
+
+
+def _decode_member(reader: Reader, version: int) -> MemberMetadata:
+    compact = version >= 4
+    return MemberMetadata(
+        member_id=reader.string(compact=compact),
+        group_instance_id=reader.nullable_string(compact=compact) if version >= 3 else None,
+        client_id=reader.string(compact=compact),
+        client_host=reader.string(compact=compact),
+        rebalance_timeout=reader.int() if version >= 1 else -1,
+        session_timeout=reader.int(),
+        subscription=reader.bytes(compact=compact),
+        assignment=reader.bytes(compact=compact),
+        tags=reader.tags() if compact else (),
+    )
+
+
+# --- transaction markers ---
+
+
+def decode_marker(key: bytes, value: bytes | None) -> bool:
+    """Whether a control record commits its transaction, or aborts it. Raises Malformed."""
+    reader = Reader(key, "control record key")
+    reader.short()
+    kind = reader.short()
+    if kind not in (0, 1):
+        raise Malformed(f"control record of type {kind}, expected 0 (abort) or 1 (commit)")
+    return kind == 1

@@ -1,0 +1,113 @@
+"""The consumer protocol's blobs: what members put into JoinGroup and leaders into SyncGroup.
+
+The coordinator treats them as opaque; these readers serve whoever wants to look (OffsetDelete,
+expiry, people). Versions above 3 are read as 3, as Kafka does: every version only appends fields.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from protocol.reader import Reader
+
+_SHORT = struct.Struct(">h")
+_INT = struct.Struct(">i")
+
+
+@dataclass(slots=True)
+class Subscription:
+    """ConsumerProtocolSubscription."""
+
+    topics: Sequence[str]
+    user_data: bytes | None = None
+    owned_partitions: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Since version 1."""
+    generation: int = -1
+    """Since version 2."""
+    rack_id: str | None = None
+    """Since version 3."""
+
+
+@dataclass(slots=True)
+class Assignment:
+    """ConsumerProtocolAssignment."""
+
+    partitions: Mapping[str, Sequence[int]]
+    user_data: bytes | None = None
+
+
+def subscribed_topics(raw: bytes) -> list[str]:
+    """The topics of a subscription, all that version 0 has to be right about. Raises Malformed."""
+    reader = Reader(raw, "subscription")
+    reader.short()
+    return _strings(reader)
+
+
+def decode_subscription(raw: bytes) -> Subscription:
+    """A subscription of any version. Raises Malformed."""
+    reader = Reader(raw, "subscription")
+    version = reader.short()
+    return Subscription(
+        topics=_strings(reader),
+        user_data=reader.nullable_bytes(),
+        owned_partitions=_partitions(reader) if version >= 1 else {},
+        generation=reader.int() if version >= 2 else -1,
+        rack_id=reader.nullable_string() if version >= 3 else None,
+    )
+
+
+def decode_assignment(raw: bytes) -> Assignment:
+    """An assignment of any version; empty bytes assign nothing. Raises Malformed."""
+    if not raw:
+        return Assignment({})
+    reader = Reader(raw, "assignment")
+    reader.short()
+    return Assignment(_partitions(reader), reader.nullable_bytes())
+
+
+def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
+    """The bytes of a subscription of version 0 to 3."""
+    topics = [_string(topic) for topic in subscription.topics]
+    parts = [_SHORT.pack(version), _INT.pack(len(topics)), *topics]
+    parts.append(_nullable_bytes(subscription.user_data))
+    if version >= 1:
+        parts.append(_encode_partitions(subscription.owned_partitions))
+    if version >= 2:
+        parts.append(_INT.pack(subscription.generation))
+    if version >= 3:
+        rack = subscription.rack_id
+        parts.append(_SHORT.pack(-1) if rack is None else _string(rack))
+    return b"".join(parts)
+
+
+def encode_assignment(assignment: Assignment, version: int = 3) -> bytes:
+    """The bytes of an assignment of version 0 to 3."""
+    partitions = _encode_partitions(assignment.partitions)
+    return _SHORT.pack(version) + partitions + _nullable_bytes(assignment.user_data)
+
+
+def _strings(reader: Reader) -> list[str]:
+    return [reader.string() for _ in range(reader.count())]
+
+
+def _partitions(reader: Reader) -> dict[str, list[int]]:
+    return {
+        reader.string(): [reader.int() for _ in range(reader.count())]
+        for _ in range(reader.count())
+    }
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogatepass")
+    return _SHORT.pack(len(raw)) + raw
+
+
+def _nullable_bytes(raw: bytes | None) -> bytes:
+    return _INT.pack(-1) if raw is None else _INT.pack(len(raw)) + raw
+
+
+def _encode_partitions(partitions: Mapping[str, Sequence[int]]) -> bytes:
+    parts = [_INT.pack(len(partitions))]
+    for topic, numbers in partitions.items():
+        parts += (_string(topic), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers))
+    return b"".join(parts)
