@@ -1,0 +1,130 @@
+"""Sends payloads over many connections and sees to it that the server deals with every one."""
+
+import asyncio
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from tests.support.frames import SENTINEL, framed, numbered, sentinel
+from tests.support.wire import address
+
+CHUNK = 16
+PATIENCE = 0.5
+"""Seconds; a request that is not answered by then is left waiting, as a JoinGroup may be."""
+
+
+@dataclass
+class Outcomes:
+    """What became of the payloads."""
+
+    answered: int = 0
+    closed: int = 0
+    """Were answered by closing the connection."""
+    left_waiting: int = 0
+    connections: int = 0
+
+    @property
+    def dealt_with(self) -> int:
+        """How many payloads the server got to see."""
+        return self.answered + self.closed + self.left_waiting
+
+    def add(self, others: "Outcomes") -> None:
+        """Count others too."""
+        self.answered += others.answered
+        self.closed += others.closed
+        self.left_waiting += others.left_waiting
+        self.connections += others.connections
+
+
+class Sender(asyncio.Protocol):
+    """A connection that sends chunk after chunk until the server closes it or stays silent."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._last = -1
+        self._done: asyncio.Future[None] | None = None
+
+    async def send(self, chunk: list[bytes]) -> int:
+        """How many of the payloads were answered; `closed` tells why not all, or it is silence."""
+        assert self._transport is not None
+        self._last = -1
+        self._done = asyncio.get_running_loop().create_future()
+        frames = [framed(numbered(payload, at)) for at, payload in enumerate(chunk)]
+        self._transport.write(b"".join(frames) + sentinel())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._done
+        except TimeoutError:
+            return self._last + 1
+        return self._last + 1 if self.closed else len(chunk)
+
+    def abort(self) -> None:
+        """Close it without waiting for anything."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        at = 0
+        while len(self._buffer) - at >= 8:
+            size, correlation_id = struct.unpack_from(">ii", self._buffer, at)
+            if len(self._buffer) - at < 4 + size:
+                break
+            at += 4 + size
+            if correlation_id == SENTINEL:
+                self._finish()
+            else:
+                self._last = max(self._last, correlation_id)
+        del self._buffer[:at]
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.closed = True
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+
+async def _worker(bootstrap: str, payloads: Iterator[bytes], outcomes: Outcomes) -> None:
+    loop = asyncio.get_running_loop()
+    host, port = address(bootstrap)
+    sender: Sender | None = None
+    chunk: list[bytes] = []
+    try:
+        while True:
+            chunk += islice(payloads, CHUNK - len(chunk))
+            if not chunk:
+                return
+            if sender is None:
+                _, sender = await loop.create_connection(Sender, host, port)
+                outcomes.connections += 1
+            answered = await sender.send(chunk)
+            outcomes.answered += answered
+            del chunk[:answered]
+            if chunk:
+                del chunk[0]
+                outcomes.closed += sender.closed
+                outcomes.left_waiting += not sender.closed
+            if chunk or sender.closed:
+                sender.abort()
+                sender = None
+    finally:
+        if sender is not None:
+            sender.abort()
+
+
+async def storm(bootstrap: str, payloads: Iterator[bytes], *, connections: int) -> Outcomes:
+    """Send all payloads over so many connections at a time."""
+    outcomes = Outcomes()
+    async with asyncio.TaskGroup() as workers:
+        for _ in range(connections):
+            workers.create_task(_worker(bootstrap, payloads, outcomes))
+    return outcomes
