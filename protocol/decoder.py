@@ -8,6 +8,7 @@ buffer, and the last statement of the function finds out.
 """
 
 import codecs
+import re
 from collections.abc import Callable
 from functools import cache
 from struct import Struct as Format
@@ -25,17 +26,19 @@ Decoder = Callable[[bytes, int, int], Any]
 MAX_STRING = 0x7FFF
 """The longest string in bytes, also where the length could say more."""
 
-_SURROGATE = range(0xA0, 0xC0)
+
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def _repair(error: UnicodeError) -> tuple[str, int]:
-    """Replace malformed UTF-8 as Java does: like Python, but one mark for an encoded surrogate."""
+    """Replace malformed UTF-8 as Java does: like Python, but one mark for an encoded surrogate.
+
+    It does all the rest at once, for a call per malformed byte would be slow.
+    """
     if not isinstance(error, UnicodeDecodeError):
         raise error
-    bad = error.object[error.start : error.start + 3]
-    if len(bad) == 3 and bad[0] == 0xED and bad[1] in _SURROGATE and 0x80 <= bad[2] < 0xC0:
-        return "\ufffd", error.start + 3
-    return "\ufffd", error.end
+    rest = _ENCODED_SURROGATE.sub(b"\xff", error.object[error.start :])
+    return rest.decode("utf-8", "replace"), len(error.object)
 
 
 codecs.register_error("kafka", _repair)
@@ -100,7 +103,7 @@ def long_bytes(
 def skip_tagged_fields(buffer: bytes, at: int, end: int) -> int:
     """The position behind a section of tagged fields."""
     count, at = uvarint(buffer, at)
-    if count * 2 > end - at:
+    if count * 2 > max(end - at, 0):
         raise bad_count("the section of tagged fields", count, end - at)
     for _ in range(count):
         _, at = uvarint(buffer, at)
