@@ -54,6 +54,12 @@ def test_nonsense_in_the_tagged_fields_is_malformed(tagged: bytes, what: str) ->
         read(12, 4, heartbeat(tagged=tagged))
 
 
+def test_more_tagged_fields_than_bytes_are_refused_before_they_are_read() -> None:
+    body = request_encoder(1, 12)(FetchRequest())
+    with pytest.raises(Malformed, match="tagged fields claims 2147483647 elements in 0 bytes"):
+        read(1, 12, body[:-1] + b"\xff\xff\xff\xff\x07")
+
+
 def test_a_negative_count_of_tagged_fields_is_none_as_in_java() -> None:
     assert skip_tagged_fields(b"\xff\xff\xff\xff\x0f", 0, 5) == 5
 
