@@ -14,6 +14,7 @@ from protocol.api_keys import FIRST_FLEXIBLE, NEVER, ApiKey
 from protocol.decoder import skip_tagged_fields
 from protocol.errors import Malformed
 
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
 _NO_TAGGED_FIELDS = b"\0"
 _unpack_start = Struct(">hhih").unpack_from
 _pack_start = Struct(">hhih").pack
@@ -42,7 +43,7 @@ def request_header_version(api_key: int, api_version: int) -> int:
 
 def response_header_version(api_key: int, api_version: int) -> int:
     """The version of a response's header: 0 or 1."""
-    return 1 if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version) else 0
+    return 1 if api_key != _API_VERSIONS and is_flexible(api_key, api_version) else 0
 
 
 def read_intent(buffer: bytes, start: int, end: int) -> tuple[int, int, int]:
@@ -115,8 +116,10 @@ def request_header(
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
     """The bytes of a response's header."""
-    tagged = _NO_TAGGED_FIELDS if response_header_version(api_key, api_version) else b""
-    return _correlation_id.pack(correlation_id) + tagged
+    header: bytes = _correlation_id.pack(correlation_id)
+    if api_version < FIRST_FLEXIBLE.get(api_key, NEVER) or api_key == _API_VERSIONS:
+        return header
+    return header + _NO_TAGGED_FIELDS
 
 
 def read_response_header(

@@ -1,6 +1,6 @@
 """kio, the reference of the message codecs: random messages, and the bytes kio writes for them."""
 
-import datetime
+import datetime as dt
 import importlib
 import io
 import uuid
@@ -14,9 +14,10 @@ from kio.serial import entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
 from protocol.schema import Api, Array, FieldLayout, Fixed, Struct, Variable, layout
-from tools.generate_messages import APIS, kio_name
+from tools.generate_messages import APIS
+from tools.kio_schemas import kio_name
 
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 ZERO_ID = bytes(16)
 
 
@@ -147,11 +148,11 @@ def _convert_one(value: Any, kind: str | None, field: Any) -> Any:
         case "error_code":
             return ErrorCode(value)
         case "timedelta_i32":
-            return i32Timedelta.parse(datetime.timedelta(milliseconds=value))
+            return i32Timedelta.parse(dt.timedelta(milliseconds=value))
         case "timedelta_i64":
-            return i64Timedelta.parse(datetime.timedelta(milliseconds=value))
+            return i64Timedelta.parse(dt.timedelta(milliseconds=value))
         case "datetime_i64":
-            return None if value == -1 else EPOCH + datetime.timedelta(milliseconds=value)
+            return None if value == -1 else EPOCH + dt.timedelta(milliseconds=value)
         case _:
             return value
 

@@ -15,6 +15,7 @@ from protocol.encoder import Encoder, compile_encoder
 from protocol.errors import Malformed
 from tests.support.reference import SIDES, Side, every_version, messages, written_by_kio
 from tools import generate_messages
+from tools.kio_schemas import Shape
 
 relaxed = settings(
     deadline=None,
@@ -127,8 +128,8 @@ def test_the_modules_are_what_the_generator_writes(tmp_path: Any) -> None:
 
 
 def test_versions_that_cannot_be_united_are_an_error() -> None:
-    shape = generate_messages.Shape("epoch", "INT32", "int", False, None, None, None)
-    wider = generate_messages.Shape("epoch", "INT64", "int", False, None, None, None)
+    shape = Shape("epoch", "INT32", "int", False, None, None, None)
+    wider = Shape("epoch", "INT64", "int", False, None, None, None)
     with pytest.raises(generate_messages.Contradiction, match=r"T\.epoch: differs between"):
         list(generate_messages.one_field("T.epoch", "epoch", {0: shape, 1: wider}, [0, 1]))
     with pytest.raises(generate_messages.Contradiction, match=r"T\.epoch: versions with a gap"):
