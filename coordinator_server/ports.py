@@ -97,6 +97,14 @@ class Principal(NamedTuple):
 ANONYMOUS = Principal("User", "ANONYMOUS")
 
 
+class Authenticator(Protocol):
+    """Tells who is at the other end of a connection."""
+
+    def principal(self, listener: str, host: str) -> Principal | None:
+        """Who it is; None while it has yet to say so, and may ask for next to nothing."""
+        ...
+
+
 class Operation(IntEnum):
     """Kafka's AclOperation codes."""
 

@@ -8,8 +8,8 @@ from coordinator_server.ports import Caller
 class Call(Protocol):
     """A decoded request's envelope: who asks, in which version, and how to answer.
 
-    Exactly one of `answer`, `answer_body`, `answer_nothing` and `disconnect` is called, now or later; a second
-    answer is ignored, so is one that arrives after the client has gone.
+    Exactly one of `answer`, `answer_body`, `answer_nothing` and `disconnect` is called, now or
+    later; a second answer is ignored, so is one that arrives after the client has gone.
     """
 
     api_key: int
@@ -22,8 +22,8 @@ class Call(Protocol):
         """Encode the response for the call's version and send it in request order."""
         ...
 
-    def answer_body(self, body: bytes) -> None:
-        """Send an already encoded body."""
+    def answer_body(self, body: bytes, error: int = 0) -> None:
+        """Send an already encoded body; `error` is the code in it, for the counters."""
         ...
 
     def answer_nothing(self) -> None:

@@ -1,0 +1,85 @@
+"""FindCoordinator (key 10): which node a group or a transactional id belongs to.
+
+v1: key type, error message, throttle time. v3: flexible. v4: several keys at once (KIP-699).
+v5: TRANSACTION_ABORTABLE, which never happens here. v6: share groups' keys (KIP-932).
+
+Errors are those of Kafka's `KafkaApis.getCoordinator`. There are no share groups: their keys are
+refused in every version as Kafka refuses them before v6.
+"""
+
+from coordinator_server.api.call import Call
+from coordinator_server.api.services import Services
+from coordinator_server.ports import Operation, Resource
+from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+FIRST_BATCHED = 4
+
+
+def handle(
+    call: Call, request: FindCoordinatorRequest, services: Services
+) -> FindCoordinatorResponse:
+    """Answer for one key, or from v4 on for each of several."""
+    if request.key_type not in (GROUP, TRANSACTION, SHARE):
+        return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
+    if call.version >= FIRST_BATCHED:
+        return FindCoordinatorResponse(
+            coordinators=[
+                _find(call, request.key_type, key, services) for key in request.coordinator_keys
+            ]
+        )
+    found = _find(call, request.key_type, request.key, services)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=ErrorCode(found.error_code).message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def refuse(
+    request: FindCoordinatorRequest, error: ErrorCode, version: int
+) -> FindCoordinatorResponse:
+    """An error for every key."""
+    if version < FIRST_BATCHED:
+        return FindCoordinatorResponse(
+            error_code=error, error_message=error.message, node_id=-1, port=-1
+        )
+    return FindCoordinatorResponse(
+        coordinators=[_nowhere(key, error, error.message) for key in request.coordinator_keys]
+    )
+
+
+def _find(call: Call, key_type: int, key: str, services: Services) -> Coordinator:
+    if key_type == SHARE:
+        return _nowhere(key, ErrorCode.INVALID_REQUEST)
+    resource = Resource.GROUP if key_type == GROUP else Resource.TRANSACTIONAL_ID
+    if not services.authorizer.allowed(call.caller, Operation.DESCRIBE, resource, key):
+        return _nowhere(
+            key,
+            ErrorCode.GROUP_AUTHORIZATION_FAILED
+            if key_type == GROUP
+            else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        )
+    listener = call.caller.listener
+    if key_type == TRANSACTION:
+        node = services.directory.this_node(listener)
+    else:
+        partition = services.coordinator.partition_for(key)
+        owner = services.directory.coordinator(partition, listener)
+        if owner is None:
+            return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        node = owner
+    return Coordinator(
+        key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=""
+    )
+
+
+def _nowhere(key: str, error: ErrorCode, message: str = "") -> Coordinator:
+    return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=message)

@@ -1,0 +1,60 @@
+"""Heartbeat (key 12).
+
+v1: throttle time. v3: static members (KIP-345). v4: flexible.
+
+By far the most frequent request: its answer is one of a few constant byte strings.
+"""
+
+import struct
+from functools import cache, partial
+
+from coordinator_server.api.call import Call
+from coordinator_server.api.services import Services
+from coordinator_server.group.effects import Refuse, Result
+from coordinator_server.group.events import Heartbeat
+from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.ticket import Ticket
+from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+NO_TAGS = 0
+
+
+def handle(call: Call, request: HeartbeatRequest, services: Services) -> None:
+    """Renew a member's session, or tell it what it has to do."""
+    group_id = request.group_id
+    if not services.authorizer.allowed(call.caller, Operation.READ, Resource.GROUP, group_id):
+        _answer(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    elif not group_id:
+        _answer(call, ErrorCode.INVALID_GROUP_ID)
+    else:
+        event = Heartbeat(
+            Ticket(partial(_deliver, call)),
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+        )
+        services.coordinator.submit(group_id, event)
+
+
+def refuse(_request: HeartbeatRequest, error: ErrorCode, _version: int) -> HeartbeatResponse:
+    """An error."""
+    return HeartbeatResponse(error_code=error)
+
+
+def _deliver(call: Call, result: Result) -> None:
+    _answer(call, result.error if isinstance(result, Refuse) else ErrorCode.NONE)
+
+
+def _answer(call: Call, error: ErrorCode) -> None:
+    call.answer_body(_body(call.version, error), error)
+
+
+@cache
+def _body(version: int, error: int) -> bytes:
+    """The encoded response, which holds nothing but the error and a throttle time of 0."""
+    if version == 0:
+        return struct.pack(">h", error)
+    if version < 4:
+        return struct.pack(">ih", 0, error)
+    return struct.pack(">ihB", 0, error, NO_TAGS)

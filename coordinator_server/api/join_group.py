@@ -1,0 +1,105 @@
+"""JoinGroup (key 11).
+
+v1: rebalance timeout; before, the session timeout serves as one. v2: throttle time.
+v4: a dynamic member is first told its id, MEMBER_ID_REQUIRED (KIP-394). v5: static members
+(KIP-345). v6: flexible. v7: protocol type in the answer, whose protocol name may be null
+(KIP-559). v8: reason (KIP-800). v9: skip assignment (KIP-814).
+"""
+
+from functools import partial
+
+from coordinator_server.api.call import Call
+from coordinator_server.api.services import Services
+from coordinator_server.group.effects import Joined, Refuse, Result
+from coordinator_server.group.events import Join
+from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.ticket import Ticket
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+
+FIRST_WITH_REBALANCE_TIMEOUT = 1
+FIRST_WITH_KNOWN_MEMBER_ID = 4
+FIRST_WITH_NULL_PROTOCOL = 7
+FIRST_WITH_SKIP_ASSIGNMENT = 9
+
+
+def handle(call: Call, request: JoinGroupRequest, services: Services) -> JoinGroupResponse | None:
+    """Let a member join; the answer comes when the group's join phase ends."""
+    error = _check(call, request, services)
+    if error is not None:
+        return _error(call.version, error, request.member_id)
+    version = call.version
+    event = Join(
+        token=Ticket(partial(_deliver, call)),
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=call.caller.client_id or "",
+        client_host=call.caller.host,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=(
+            request.rebalance_timeout_ms
+            if version >= FIRST_WITH_REBALANCE_TIMEOUT
+            else request.session_timeout_ms
+        ),
+        protocol_type=request.protocol_type,
+        protocols=[(protocol.name, protocol.metadata) for protocol in request.protocols],
+        client_reason=request.reason,
+        requires_known_member_id=version >= FIRST_WITH_KNOWN_MEMBER_ID,
+        can_skip_assignment=version >= FIRST_WITH_SKIP_ASSIGNMENT,
+    )
+    services.coordinator.submit(request.group_id, event)
+    return None
+
+
+def refuse(_request: JoinGroupRequest, error: ErrorCode, version: int) -> JoinGroupResponse:
+    """An error."""
+    return _error(version, error, "")
+
+
+def _check(call: Call, request: JoinGroupRequest, services: Services) -> ErrorCode | None:
+    config = services.config
+    if not services.authorizer.allowed(
+        call.caller, Operation.READ, Resource.GROUP, request.group_id
+    ):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if not shortest <= request.session_timeout_ms <= longest:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    return None
+
+
+def _deliver(call: Call, result: Result) -> None:
+    if isinstance(result, Joined):
+        call.answer(_joined(call.version, result))
+    else:
+        assert isinstance(result, Refuse)
+        call.answer(_error(call.version, result.error, result.member_id))
+
+
+def _joined(version: int, result: Joined) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        generation_id=result.generation,
+        protocol_type=result.protocol_type,
+        protocol_name=_protocol_name(version, result.protocol_name),
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[JoinGroupResponseMember(*member) for member in result.members],
+    )
+
+
+def _error(version: int, error: ErrorCode, member_id: str) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=error, protocol_name=_protocol_name(version, None), member_id=member_id
+    )
+
+
+def _protocol_name(version: int, name: str | None) -> str | None:
+    """No protocol is an empty name before v7 and null from then on."""
+    return name or ("" if version < FIRST_WITH_NULL_PROTOCOL else None)

@@ -1,0 +1,132 @@
+"""The APIs that are served: ApiVersions, routing and the matrix of permissions are made from here.
+
+Rows are literals and modules are imported when their API is first asked for, so that a start
+imports no message classes.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+from coordinator_server.ports import Operation, Resource
+from protocol.api_keys import ApiKey
+from protocol.codec import request_decoder, response_encoder
+from protocol.errors import ErrorCode
+from protocol.headers import is_flexible, response_header_version
+
+
+class Handling(Enum):
+    """What becomes of a request."""
+
+    OWN = "own"
+    """It is decoded and served here."""
+    FORWARD = "forward"
+    """Its bytes go to another server, and the answer's come back."""
+    REWRITE = "rewrite"
+    """As FORWARD, but the answer's addresses are replaced by ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API: which versions, who serves it, who may ask."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    module: str
+    """In `coordinator_server.api`, with `handle(call, request, services)` and
+    `refuse(request, error, version)`."""
+    operation: Operation | None = None
+    resource: Resource | None = None
+    """What a caller needs `operation` on; some APIs need more beside it, none needs less."""
+    before_authentication: bool = False
+    may_park: bool = False
+    """Whether an answer may wait for other clients, or for time to pass."""
+    handling: Handling = Handling.OWN
+
+
+_GROUP, _TOPIC, _CLUSTER = Resource.GROUP, Resource.TOPIC, Resource.CLUSTER
+_READ, _DESCRIBE, _DELETE = Operation.READ, Operation.DESCRIBE, Operation.DELETE
+
+_ROWS = (
+    Api(ApiKey.PRODUCE, 3, 9, "produce", Operation.WRITE, _TOPIC, may_park=True),
+    Api(ApiKey.FETCH, 4, 12, "fetch", _READ, _TOPIC, may_park=True),
+    Api(ApiKey.LIST_OFFSETS, 1, 10, "list_offsets", _DESCRIBE, _TOPIC),
+    Api(ApiKey.METADATA, 0, 13, "metadata", _DESCRIBE, _TOPIC),
+    Api(ApiKey.OFFSET_COMMIT, 2, 9, "offset_commit", _READ, _GROUP),
+    Api(ApiKey.OFFSET_FETCH, 1, 9, "offset_fetch", _DESCRIBE, _GROUP),
+    Api(ApiKey.FIND_COORDINATOR, 0, 6, "find_coordinator", _DESCRIBE, _GROUP),
+    Api(ApiKey.JOIN_GROUP, 0, 9, "join_group", _READ, _GROUP, may_park=True),
+    Api(ApiKey.HEARTBEAT, 0, 4, "heartbeat", _READ, _GROUP),
+    Api(ApiKey.LEAVE_GROUP, 0, 5, "leave_group", _READ, _GROUP),
+    Api(ApiKey.SYNC_GROUP, 0, 5, "sync_group", _READ, _GROUP, may_park=True),
+    Api(ApiKey.DESCRIBE_GROUPS, 0, 6, "describe_groups", _DESCRIBE, _GROUP),
+    Api(ApiKey.LIST_GROUPS, 0, 5, "list_groups", _DESCRIBE, _GROUP),
+    Api(ApiKey.API_VERSIONS, 0, 4, "api_versions", before_authentication=True),
+    Api(ApiKey.CREATE_TOPICS, 2, 7, "create_topics", Operation.CREATE, _CLUSTER),
+    Api(ApiKey.DELETE_TOPICS, 1, 6, "delete_topics", _DELETE, _TOPIC),
+    Api(ApiKey.DELETE_GROUPS, 0, 2, "delete_groups", _DELETE, _GROUP),
+    Api(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", _DELETE, _GROUP),
+    Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster", _DESCRIBE, _CLUSTER),
+)
+
+REGISTRY = {int(api.key): api for api in _ROWS}
+"""By API key."""
+
+
+class Route:
+    """Everything a session needs for one version of an API."""
+
+    __slots__ = (
+        "api",
+        "api_key",
+        "decode",
+        "encode",
+        "handle",
+        "is_async",
+        "is_flexible",
+        "refuse",
+        "tags",
+        "version",
+    )
+
+    def __init__(self, api: Api, version: int) -> None:
+        module = import_module(f"coordinator_server.api.{api.module}")
+        self.api = api
+        self.api_key = int(api.key)
+        self.version = version
+        self.is_flexible = is_flexible(api.key, version)
+        self.decode = request_decoder(api.key, version)
+        self.encode = response_encoder(api.key, version)
+        self.handle: Callable[..., Any] = module.handle
+        self.is_async = inspect.iscoroutinefunction(module.handle)
+        self.refuse: Callable[..., Any] = getattr(module, "refuse", _cannot_refuse)
+        self.tags = b"\0" if response_header_version(api.key, version) else b""
+        """What stands between correlation id and body."""
+
+
+def _cannot_refuse(_request: Any, error: ErrorCode, _version: int) -> Any:
+    raise NotImplementedError(f"no answer for {error.name}")
+
+
+_routes: dict[tuple[int, int], Route] = {}
+
+
+def route(api_key: int, version: int) -> Route | None:
+    """The way of a request; None for what is not served. Made when it is first asked for."""
+    known = _routes.get((api_key, version))
+    if known is not None:
+        return known
+    api = REGISTRY.get(api_key)
+    if api is None or not api.min_version <= version <= api.max_version:
+        return None
+    made = _routes[api_key, version] = Route(api, version)
+    return made
+
+
+def announced() -> Sequence[Api]:
+    """What ApiVersions tells clients, by API key."""
+    return _ROWS

@@ -1,0 +1,68 @@
+"""SyncGroup (key 14).
+
+v1: throttle time. v3: static members (KIP-345). v4: flexible. v5: protocol type and name, which
+then must be there, in the request and in the answer (KIP-559).
+"""
+
+from functools import partial
+
+from coordinator_server.api.call import Call
+from coordinator_server.api.services import Services
+from coordinator_server.group.effects import Refuse, Result, Synced
+from coordinator_server.group.events import Sync
+from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.ticket import Ticket
+from protocol.errors import ErrorCode
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+FIRST_WITH_PROTOCOL = 5
+
+
+def handle(call: Call, request: SyncGroupRequest, services: Services) -> SyncGroupResponse | None:
+    """Take the leader's assignments; the answer is the member's own."""
+    error = _check(call, request, services)
+    if error is not None:
+        return SyncGroupResponse(error_code=error)
+    event = Sync(
+        token=Ticket(partial(_deliver, call)),
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments={given.member_id: given.assignment for given in request.assignments},
+    )
+    services.coordinator.submit(request.group_id, event)
+    return None
+
+
+def refuse(_request: SyncGroupRequest, error: ErrorCode, _version: int) -> SyncGroupResponse:
+    """An error."""
+    return SyncGroupResponse(error_code=error)
+
+
+def _check(call: Call, request: SyncGroupRequest, services: Services) -> ErrorCode | None:
+    if call.version >= FIRST_WITH_PROTOCOL and None in (
+        request.protocol_type,
+        request.protocol_name,
+    ):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if not services.authorizer.allowed(
+        call.caller, Operation.READ, Resource.GROUP, request.group_id
+    ):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return None if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def _deliver(call: Call, result: Result) -> None:
+    if isinstance(result, Synced):
+        call.answer(
+            SyncGroupResponse(
+                protocol_type=result.protocol_type,
+                protocol_name=result.protocol_name,
+                assignment=result.assignment,
+            )
+        )
+    else:
+        assert isinstance(result, Refuse)
+        call.answer(SyncGroupResponse(error_code=result.error))

@@ -1,0 +1,76 @@
+"""One request of a connection, from its frame to its answer."""
+
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.ports import Caller
+
+if TYPE_CHECKING:
+    from coordinator_server.api.registry import Route
+    from coordinator_server.net.session import Session
+
+
+class SessionCall:
+    """Implements api.call.Call for a session.
+
+    Whoever holds it may answer at any time, whatever has become of the client: what comes twice
+    or too late is dropped, and nothing that is wrong with a response ever raises here.
+    """
+
+    __slots__ = (
+        "_session",
+        "api_key",
+        "began",
+        "caller",
+        "correlation_id",
+        "now_ms",
+        "request",
+        "route",
+        "version",
+    )
+
+    def __init__(
+        self,
+        session: "Session",
+        route: "Route",
+        correlation_id: int,
+        caller: Caller,
+        request: Any,
+        now_ms: int,
+        began: float,
+    ) -> None:
+        self._session = session
+        self.route = route
+        self.api_key: int = route.api_key
+        self.version = route.version
+        self.correlation_id = correlation_id
+        self.caller = caller
+        self.request = request
+        self.now_ms = now_ms
+        self.began = began
+        """When its chunk was taken up, in seconds of the performance counter."""
+
+    def answer(self, response: Any) -> None:
+        """Encode the response and send it."""
+        if self._session.current is not self:
+            return
+        try:
+            body = self.route.encode(response)
+        except Exception as bug:  # noqa: BLE001 - the caller is somebody else's turn
+            self._session.failed(self, bug)
+        else:
+            self._session.send(self, body, getattr(response, "error_code", 0))
+
+    def answer_body(self, body: bytes, error: int = 0) -> None:
+        """Send an encoded body."""
+        if self._session.current is self:
+            self._session.send(self, body, error)
+
+    def answer_nothing(self) -> None:
+        """Go on to the next request."""
+        if self._session.current is self:
+            self._session.skip(self)
+
+    def disconnect(self, why: str) -> None:
+        """End the connection."""
+        if self._session.current is self:
+            self._session.end("no_answer", why)

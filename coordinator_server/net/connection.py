@@ -1,0 +1,212 @@
+"""The asyncio shell round a session: one TCP connection.
+
+What a chunk of requests brings about leaves with one write; answers that come later, to whichever
+connection, leave together in the next turn of the loop.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from coordinator_server.net.limits import ConnectionLimits
+from coordinator_server.net.peer import peer_host
+from coordinator_server.net.session import Session, SessionContext
+from coordinator_server.ports import Authenticator, Clock
+
+
+class Flushes:
+    """The connections with something to do in the next turn of the loop."""
+
+    __slots__ = ("_loop", "_waiting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[Connection, None] = {}
+
+    def add(self, connection: "Connection") -> None:
+        """Have `connection.flush` called once, soon."""
+        if not self._waiting:
+            self._loop.call_soon(self._run)
+        self._waiting[connection] = None
+
+    def _run(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for connection in waiting:
+            connection.flush()
+
+
+@dataclass(slots=True)
+class Hub:
+    """What all connections of a server share."""
+
+    context: SessionContext
+    authenticator: Authenticator
+    limits: ConnectionLimits
+    clock: Clock
+    flushes: Flushes
+    connections: "set[Connection]" = field(default_factory=set)
+    emptied: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the last connection goes."""
+    is_draining: bool = False
+
+
+class Connection(asyncio.Protocol):
+    """Implements net.session.Shell."""
+
+    __slots__ = (
+        "_host",
+        "_hub",
+        "_is_reading",
+        "_listener",
+        "_session",
+        "_task",
+        "_transport",
+        "_unsent",
+        "active_ms",
+        "closing_why",
+    )
+
+    def __init__(self, hub: Hub, listener: str) -> None:
+        self._hub = hub
+        self._listener = listener
+        self._host = ""
+        self._session: Session | None = None
+        self._transport: asyncio.Transport
+        self._task: asyncio.Task[None] | None = None
+        self._is_reading = True
+        self._unsent = 0
+        self.active_ms = 0
+        """When bytes last moved, in monotonic milliseconds."""
+        self.closing_why = ""
+
+    # --- what asyncio calls ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin a session, unless there are too many."""
+        hub = self._hub
+        self._transport = cast("asyncio.Transport", transport)
+        self._host = peer_host(transport.get_extra_info("peername"))
+        counters = hub.context.counters
+        exceeded = "server is stopping" if hub.is_draining else hub.limits.admit(self._host)
+        if exceeded:
+            counters.connections_closed["refused"] += 1
+            hub.context.report("connection_refused", host=self._host, limit=exceeded)
+            self._transport.abort()
+            return
+        counters.connections += 1
+        counters.connections_accepted += 1
+        self.active_ms = hub.clock.monotonic_ms()
+        hub.connections.add(self)
+        hub.emptied.clear()
+        self._session = Session(
+            hub.context,
+            self,
+            listener=self._listener,
+            host=self._host,
+            principal=hub.authenticator.principal(self._listener, self._host),
+        )
+
+    def data_received(self, data: bytes) -> None:
+        """Serve what a chunk holds, and write all answers at once."""
+        session = self._session
+        if session is None:
+            return
+        self.active_ms = now_ms = self._hub.clock.monotonic_ms()
+        session.receive(data, now_ms)
+        self._write(session)
+
+    def pause_writing(self) -> None:
+        """The client does not read: begin no further request, take no further bytes."""
+        if self._session is not None:
+            self._session.is_congested = True
+            self._adjust_reading(self._session)
+
+    def resume_writing(self) -> None:
+        """The client has read: go on with what waits."""
+        if self._session is not None:
+            self._session.is_congested = False
+            self.active_ms = self._hub.clock.monotonic_ms()
+            self._hub.flushes.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is left to answer: a parked request stays parked, its answer will be dropped."""
+        session, self._session = self._session, None
+        if session is None:
+            return
+        why = self.closing_why or session.ended or ("error" if exc else "client_closed")
+        session.abandon()
+        if self._task is not None:
+            self._task.cancel()
+        hub = self._hub
+        hub.connections.discard(self)
+        if not hub.connections:
+            hub.emptied.set()
+        hub.limits.release(self._host)
+        hub.context.counters.connections -= 1
+        hub.context.counters.connections_closed[why] += 1
+
+    # --- what the session calls ---
+
+    def wake(self) -> None:
+        """An answer has come late."""
+        self._hub.flushes.add(self)
+
+    def run(self, handling: Coroutine[Any, Any, None]) -> None:
+        """Run the handling of a request as a task, which ends with the connection."""
+        self._task = asyncio.get_running_loop().create_task(handling)
+
+    # --- what the server calls ---
+
+    def flush(self) -> None:
+        """Go on with what waits, and send what there is."""
+        session = self._session
+        if session is not None:
+            if session.is_ready:
+                session.proceed(self._hub.clock.monotonic_ms())
+            self._write(session)
+
+    def drain(self) -> None:
+        """End the connection when the request in progress has been answered."""
+        if self._session is not None:
+            self._session.drain()
+            self._write(self._session)
+
+    def close_if_idle(self, now_ms: int, limit_ms: int) -> None:
+        """End the connection if no byte has moved for too long, in either direction."""
+        unsent = self._transport.get_write_buffer_size()
+        if unsent != self._unsent:
+            self._unsent = unsent
+            self.active_ms = now_ms
+        elif now_ms - self.active_ms > limit_ms:
+            self.close_now("idle" if not unsent else "not_reading")
+
+    def close_now(self, why: str) -> None:
+        """End the connection at once, without sending what is still to be sent."""
+        self.closing_why = why
+        self._hub.context.report(
+            "connection_closed", reason=why, host=self._host, listener=self._listener
+        )
+        self._transport.abort()
+
+    # --- the rest ---
+
+    def _write(self, session: Session) -> None:
+        data = session.take()
+        if data:
+            self._transport.write(data)
+        if session.ended:
+            self._transport.close()
+        elif session.is_ready:
+            self._hub.flushes.add(self)
+        elif session.wants_more is not self._is_reading:
+            self._adjust_reading(session)
+
+    def _adjust_reading(self, session: Session) -> None:
+        if session.wants_more is self._is_reading or self._transport.is_closing():
+            return
+        self._is_reading = session.wants_more
+        if self._is_reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()

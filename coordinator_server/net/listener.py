@@ -1,0 +1,136 @@
+"""Opens the listeners, keeps their connections, and closes both in good order."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from functools import partial
+
+from coordinator_server.net.connection import Connection, Flushes, Hub
+from coordinator_server.net.limits import ConnectionLimits
+from coordinator_server.net.session import SessionContext
+from coordinator_server.ports import Authenticator, Clock
+
+BACKLOG = 1024
+SWEEPS_PER_IDLE_TIME = 20
+LONGEST_SWEEP_SECONDS = 30.0
+SHORTEST_SWEEP_SECONDS = 0.05
+DRAIN_SECONDS = 5.0
+
+
+class SocketServer:
+    """All listeners of a server with their connections (Kafka's SocketServer)."""
+
+    def __init__(self, context: SessionContext, authenticator: Authenticator, clock: Clock) -> None:
+        config = context.services.config
+        self.ports: dict[str, int] = {}
+        """The port of each open listener."""
+        self._listeners = config.listeners
+        self._idle_ms: int = config.connections_max_idle_ms
+        self._hub = Hub(
+            context,
+            authenticator,
+            ConnectionLimits(config.max_connections, config.max_connections_per_ip),
+            clock,
+            Flushes(asyncio.get_running_loop()),
+        )
+        self._sockets: dict[str, list[socket.socket]] = {}
+        self._servers: list[asyncio.Server] = []
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def bind(self) -> Mapping[str, int]:
+        """Take the addresses of all listeners; returns their ports, known from now on.
+
+        Connections wait until `serve`. Raises OSError that names the listener.
+        """
+        with ExitStack() as opened:
+            for listener in self._listeners:
+                try:
+                    sockets = _bind(listener.host, listener.port)
+                except OSError as error:
+                    raise OSError(f"listener {listener} cannot be opened: {error}") from error
+                for each in sockets:
+                    opened.callback(each.close)
+                self._sockets[listener.name] = sockets
+                self.ports[listener.name] = sockets[0].getsockname()[1]
+            opened.pop_all()
+        return self.ports
+
+    async def serve(self) -> None:
+        """Accept connections; `bind` has been called, or is now."""
+        if not self._sockets:
+            self.bind()
+        loop = asyncio.get_running_loop()
+        for name, sockets in self._sockets.items():
+            for each in sockets:
+                accept = partial(Connection, self._hub, name)
+                server = await loop.create_server(accept, sock=each, backlog=BACKLOG)
+                self._servers.append(server)
+        if self._idle_ms >= 0:
+            self._schedule_sweep()
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._hub.connections)
+
+    def stop_accepting(self) -> None:
+        """Let nobody in any more; those inside are served as before."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+
+    def begin_drain(self) -> None:
+        """Take no further request: connections end when what is in progress is answered."""
+        self._hub.is_draining = True
+        self.stop_accepting()
+        for connection in list(self._hub.connections):
+            connection.drain()
+
+    async def close(self, timeout_s: float = DRAIN_SECONDS) -> None:
+        """Drain, and after `timeout_s` seconds end what is left."""
+        self.begin_drain()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._hub.connections:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._hub.emptied.wait(), timeout_s)
+        for connection in list(self._hub.connections):
+            connection.close_now("server_stopping")
+        if self._hub.connections:
+            await self._hub.emptied.wait()
+
+    # --- idle connections ---
+
+    def _schedule_sweep(self) -> None:
+        period = self._idle_ms / 1000 / SWEEPS_PER_IDLE_TIME
+        period = min(max(period, SHORTEST_SWEEP_SECONDS), LONGEST_SWEEP_SECONDS)
+        self._sweep = asyncio.get_running_loop().call_later(period, self._close_idle)
+
+    def _close_idle(self) -> None:
+        now_ms = self._hub.clock.monotonic_ms()
+        for connection in list(self._hub.connections):
+            connection.close_if_idle(now_ms, self._idle_ms)
+        self._schedule_sweep()
+
+
+def _bind(host: str, port: int) -> list[socket.socket]:
+    """Sockets for all addresses of a host on one port; all interfaces for an empty host."""
+    if not host:
+        if socket.has_dualstack_ipv6():
+            both = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+            return [both]
+        return [socket.create_server(("", port))]
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses = {(family, str(address[0])) for family, _, _, _, address in found}
+    sockets: list[socket.socket] = []
+    for family, address in sorted(addresses):
+        try:
+            each = socket.create_server((address, port), family=family)
+        except OSError:
+            if not sockets:
+                raise
+            continue
+        sockets.append(each)
+        port = each.getsockname()[1]
+    return sockets

@@ -1,0 +1,105 @@
+"""A session without a network: requests in, decoded answers out."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from coordinator_server.net.session import Faults, Session, SessionContext
+from coordinator_server.observe.counters import Counters
+from coordinator_server.ports import ANONYMOUS, Principal
+from protocol.codec import load_api, request_encoder, response_decoder
+from protocol.frames import FrameSplitter, framed
+from protocol.headers import read_response_header, request_header
+from tests.support.groups import FakeCoordinator, group_services
+
+HEARTBEAT, JOIN_GROUP, API_VERSIONS, FIND_COORDINATOR = 12, 11, 18, 10
+
+
+def request(
+    api_key: int,
+    version: int,
+    correlation_id: int = 1,
+    client_id: str | None = "tester",
+    **fields: Any,
+) -> bytes:
+    """A request's frame, made of its class with these fields."""
+    body = request_encoder(api_key, version)(load_api(api_key).request(**fields))
+    return framed(request_header(api_key, version, correlation_id, client_id) + body)
+
+
+def heartbeat(correlation_id: int, version: int = 4, group_id: str = "g") -> bytes:
+    """A heartbeat's frame."""
+    return request(
+        HEARTBEAT, version, correlation_id, group_id=group_id, generation_id=1, member_id="m"
+    )
+
+
+class Conversation:
+    """Implements net.session.Shell, and stands for the client too."""
+
+    def __init__(
+        self,
+        coordinator: FakeCoordinator | None = None,
+        *,
+        principal: Principal | None = ANONYMOUS,
+        faults: Faults | None = None,
+        **config: Any,
+    ) -> None:
+        self.coordinator = coordinator or FakeCoordinator()
+        self.counters = Counters()
+        self.reports: list[tuple[str, dict[str, Any]]] = []
+        self.woken = 0
+        self.running: list[Coroutine[Any, Any, None]] = []
+        context = SessionContext(
+            group_services(self.coordinator, **config), self.counters, self._report, faults
+        )
+        self.session = Session(
+            context, self, listener="PLAINTEXT", host="/127.0.0.1", principal=principal
+        )
+        self._answers = FrameSplitter(1 << 30)
+
+    def wake(self) -> None:
+        """Count."""
+        self.woken += 1
+
+    def run(self, handling: Coroutine[Any, Any, None]) -> None:
+        """Keep the handling; the test drives it."""
+        self.running.append(handling)
+
+    def send(self, *chunks: bytes) -> None:
+        """Have the session receive chunks, one after the other."""
+        for number, chunk in enumerate(chunks):
+            self.session.receive(chunk, number)
+
+    def answers(self) -> list[bytes]:
+        """What has been answered since the last call, frame by frame."""
+        return [buffer[s:e] for buffer, s, e in self._answers.feed(self.session.take())]
+
+    def answered(self, api_key: int, version: int) -> list[tuple[int, Any]]:
+        """The correlation ids and responses, all of one API and version."""
+        decode = response_decoder(api_key, version)
+        found = []
+        for answer in self.answers():
+            correlation_id, body = read_response_header(
+                answer, 0, len(answer), api_key=api_key, api_version=version
+            )
+            found.append((correlation_id, decode(answer, body, len(answer))))
+        return found
+
+    def ended(self) -> str | None:
+        """Why the session serves nothing more."""
+        return self.session.ended
+
+    def wants_more(self) -> bool:
+        """Whether the session would have the connection read on."""
+        return self.session.wants_more
+
+    def is_ready(self) -> bool:
+        """Whether the session has a request to serve."""
+        return self.session.is_ready
+
+    def reported(self) -> list[str]:
+        """The names of the events that were logged."""
+        return [event for event, _ in self.reports]
+
+    def _report(self, event: str, **fields: Any) -> None:
+        self.reports.append((event, fields))

@@ -1,0 +1,138 @@
+"""A coordinator that writes down what it is asked, and services round it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+from coordinator_server.api.registry import route
+from coordinator_server.api.services import Services
+from coordinator_server.group.effects import Result
+from coordinator_server.group.events import Event
+from coordinator_server.ports import Operation, Resource, TopicInfo
+from coordinator_server.runtime.coordinator import GroupList, ListedGroup
+from coordinator_server.runtime.ticket import Ticket
+from protocol.api_keys import ApiKey
+from protocol.codec import load_api, request_encoder, response_decoder, response_encoder
+from protocol.errors import ErrorCode
+from protocol.java import partition_for
+from tests.support.api import FakeAuthorizer, FakeCall, FakeDirectory, ManualClock
+
+Denial = tuple[Operation, Resource, str]
+Script = Callable[[str, Event], Result | None]
+"""What a group answers at once; None leaves the request parked."""
+
+
+def _parked(_group_id: str, _event: Event) -> Result | None:
+    return None
+
+
+@dataclass
+class FakeCoordinator:
+    """Keeps every event; answers as scripted, or when `resolve` is called."""
+
+    script: Script = _parked
+    submitted: list[tuple[str, Any]] = field(default_factory=list)
+    listed: Sequence[ListedGroup] = ()
+    list_error: ErrorCode = ErrorCode.NONE
+
+    def partition_for(self, group_id: str) -> int:
+        """As the real one."""
+        return partition_for(group_id, 50)
+
+    def submit(self, group_id: str, event: Event) -> None:
+        """Note the event."""
+        self.submitted.append((group_id, event))
+        result = self.script(group_id, event)
+        if result is not None:
+            self.resolve(len(self.submitted) - 1, result)
+
+    def resolve(self, index: int, result: Result) -> None:
+        """Answer the event that was submitted as number `index`."""
+        token = self.submitted[index][1].token
+        assert isinstance(token, Ticket)
+        token.resolve(result)
+
+    def list_groups(self) -> GroupList:
+        """What was given."""
+        return GroupList(self.listed, self.list_error)
+
+    @property
+    def event(self) -> Any:
+        """The one event there was."""
+        ((_, event),) = self.submitted
+        return event
+
+
+class FakeImage:
+    """Topics by name."""
+
+    def __init__(self, topics: Iterable[tuple[str, int]]) -> None:
+        """Make topics of so many partitions."""
+        self._topics = {
+            name: TopicInfo(name, UUID(int=number), partitions)
+            for number, (name, partitions) in enumerate(topics, start=1)
+        }
+
+    def get(self, name: str) -> TopicInfo | None:
+        """The topic of that name."""
+        return self._topics.get(name)
+
+
+def group_services(
+    coordinator: FakeCoordinator | None = None,
+    *,
+    denied: Iterable[Denial] = (),
+    topics: Iterable[tuple[str, int]] = (("orders", 3), ("payments", 1)),
+    **config: Any,
+) -> Services:
+    """Services round a fake coordinator; `config` are properties with dots as underscores."""
+    defaults = {
+        "socket_request_max_bytes": 104_857_600,
+        "group_min_session_timeout_ms": 6_000,
+        "group_max_session_timeout_ms": 1_800_000,
+    }
+    return cast(
+        "Services",
+        SimpleNamespace(
+            config=SimpleNamespace(**{**defaults, **config}),
+            coordinator=coordinator or FakeCoordinator(),
+            image=FakeImage(topics),
+            directory=FakeDirectory(),
+            authorizer=FakeAuthorizer(set(denied)),
+            clock=ManualClock(),
+        ),
+    )
+
+
+class Asked(FakeCall):
+    """A request that was handed to its API module; `response` went through the wire format."""
+
+    @property
+    def response(self) -> Any:
+        """The one answer there was, as a client of this version reads it."""
+        (answer,) = self.answers
+        body = (
+            answer
+            if isinstance(answer, bytes)
+            else response_encoder(self.api_key, self.version)(answer)
+        )
+        return response_decoder(self.api_key, self.version)(body, 0, len(body))
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether the answer is still to come."""
+        return not self.answers
+
+
+def ask(api: ApiKey, version: int, services: Services, /, **fields: Any) -> Asked:
+    """Hand a request to its API module, as a client of this version would send it."""
+    way = route(api, version)
+    assert way is not None
+    body = request_encoder(api, version)(load_api(api).request(**fields))
+    call = Asked(version, api_key=api)
+    response = way.handle(call, way.decode(body, 0, len(body)), services)
+    if response is not None:
+        call.answer(response)
+    return call

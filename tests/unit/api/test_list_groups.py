@@ -1,0 +1,77 @@
+"""ListGroups."""
+
+import pytest
+
+from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.coordinator import ListedGroup
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from tests.support.groups import FakeCoordinator, ask, group_services
+
+GROUPS = (
+    ListedGroup("a", "consumer", "Stable", "classic"),
+    ListedGroup("b", "connect", "Empty", "classic"),
+    ListedGroup("c", "", "Empty", "classic"),
+)
+
+
+def listed(version: int, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> list[str]:
+    services = group_services(FakeCoordinator(listed=GROUPS))
+    call = ask(
+        ApiKey.LIST_GROUPS, version, services, states_filter=list(states), types_filter=list(types)
+    )
+    assert call.response.error_code == ErrorCode.NONE
+    return [group.group_id for group in call.response.groups]
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_all_groups_are_listed_with_what_the_version_carries(version: int) -> None:
+    services = group_services(FakeCoordinator(listed=GROUPS))
+    first = ask(ApiKey.LIST_GROUPS, version, services).response.groups[0]
+    assert (first.group_id, first.protocol_type) == ("a", "consumer")
+    assert first.group_state == ("Stable" if version >= 4 else "")
+    assert first.group_type == ("classic" if version >= 5 else "")
+    assert listed(version) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        (("Stable",), "a"),
+        (("stable",), "a"),
+        (("Empty", "Stable"), "abc"),
+        (("Nonsense",), ""),
+        (("Stable", "Nonsense"), "a"),
+    ],
+)
+def test_states_filter_without_case(states: tuple[str, ...], expected: str) -> None:
+    assert listed(4, states) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [(("CLASSIC",), "abc"), (("consumer",), ""), (("consumer", "classic"), "abc")],
+)
+def test_types_filter_without_case(types: tuple[str, ...], expected: str) -> None:
+    assert listed(5, (), types) == list(expected)
+
+
+def test_both_filters_have_to_match() -> None:
+    assert listed(5, ("Empty",), ("classic",)) == ["b", "c"]
+
+
+def test_who_may_not_describe_the_cluster_sees_the_groups_it_may_describe() -> None:
+    denied = [
+        (Operation.DESCRIBE, Resource.CLUSTER, "kafka-cluster"),
+        (Operation.DESCRIBE, Resource.GROUP, "b"),
+    ]
+    services = group_services(FakeCoordinator(listed=GROUPS), denied=denied)
+    response = ask(ApiKey.LIST_GROUPS, 5, services).response
+    assert [group.group_id for group in response.groups] == ["a", "c"]
+
+
+def test_nothing_is_listed_while_a_partition_loads() -> None:
+    loading = FakeCoordinator(listed=GROUPS, list_error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    response = ask(ApiKey.LIST_GROUPS, 5, group_services(loading)).response
+    assert response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert response.groups == []

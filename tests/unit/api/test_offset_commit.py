@@ -1,0 +1,132 @@
+"""OffsetCommit."""
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.group.effects import Committed, Refuse, Rule
+from coordinator_server.group.events import OffsetToCommit
+from coordinator_server.ports import Operation, Resource
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from tests.support.groups import Asked, Denial, FakeCoordinator, ask, group_services
+
+VERSIONS = pytest.mark.parametrize("version", range(2, 10))
+
+
+def topic(name: str, *indexes: int) -> OffsetCommitRequestTopic:
+    return OffsetCommitRequestTopic(
+        name=name,
+        partitions=[
+            OffsetCommitRequestPartition(
+                partition_index=index,
+                committed_offset=10 + index,
+                committed_leader_epoch=7,
+                committed_metadata=None if index else "note",
+            )
+            for index in indexes
+        ],
+    )
+
+
+def commit(
+    coordinator: FakeCoordinator,
+    version: int,
+    *topics: OffsetCommitRequestTopic,
+    denied: tuple[Denial, ...] = (),
+    **fields: Any,
+) -> Asked:
+    given = {
+        "group_id": "g",
+        "generation_id_or_member_epoch": 5,
+        "member_id": "m",
+        "retention_time_ms": 1000,
+        "group_instance_id": "i" if version >= 7 else None,
+        "topics": list(topics),
+    }
+    services = group_services(coordinator, denied=denied)
+    return ask(ApiKey.OFFSET_COMMIT, version, services, **{**given, **fields})
+
+
+def errors(call: Asked) -> list[tuple[str, int, int]]:
+    return [
+        (entry.name, partition.partition_index, partition.error_code)
+        for entry in call.response.topics
+        for partition in entry.partitions
+    ]
+
+
+@VERSIONS
+def test_every_version_makes_the_same_event(version: int) -> None:
+    coordinator = FakeCoordinator()
+    call = commit(coordinator, version, topic("orders", 0, 1))
+    assert call.is_parked
+    event = coordinator.event
+    assert (event.member_id, event.generation) == ("m", 5)
+    assert event.group_instance_id == ("i" if version >= 7 else None)
+    assert event.retention_ms == (1000 if version <= 4 else -1)
+    assert event.knows_group_id_not_found is (version >= 9)
+    epoch = 7 if version >= 6 else -1
+    assert event.offsets == [
+        OffsetToCommit("orders", 0, 10, epoch, "note", bytes(16)),
+        OffsetToCommit("orders", 1, 11, epoch, "", bytes(16)),
+    ]
+    coordinator.resolve(0, Committed([ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]))
+    assert errors(call) == [
+        ("orders", 0, ErrorCode.NONE),
+        ("orders", 1, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    ]
+
+
+@VERSIONS
+def test_what_does_not_exist_is_refused_and_harms_nothing_else(version: int) -> None:
+    coordinator = FakeCoordinator()
+    call = commit(
+        coordinator, version, topic("missing", 0), topic("orders", 2, 3, -1), topic("payments", 0)
+    )
+    assert [(o.topic, o.partition) for o in coordinator.event.offsets] == [
+        ("orders", 2),
+        ("payments", 0),
+    ]
+    coordinator.resolve(0, Committed([ErrorCode.NONE, ErrorCode.NONE]))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert errors(call) == [
+        ("missing", 0, unknown),
+        ("orders", 2, 0),
+        ("orders", 3, unknown),
+        ("orders", -1, unknown),
+        ("payments", 0, 0),
+    ]
+
+
+def test_a_refusal_of_the_group_is_that_of_every_partition_it_was_asked_for() -> None:
+    coordinator = FakeCoordinator()
+    call = commit(coordinator, 8, topic("missing", 0), topic("orders", 0, 1))
+    coordinator.resolve(0, Refuse(ErrorCode.ILLEGAL_GENERATION, Rule.GENERATION_DIFFERS))
+    assert errors(call) == [
+        ("missing", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("orders", 0, ErrorCode.ILLEGAL_GENERATION),
+        ("orders", 1, ErrorCode.ILLEGAL_GENERATION),
+    ]
+
+
+def test_forbidden_topics_are_told_apart_from_missing_ones() -> None:
+    coordinator = FakeCoordinator()
+    denied = ((Operation.READ, Resource.TOPIC, "orders"),)
+    call = commit(coordinator, 8, topic("orders", 0), denied=denied)
+    assert errors(call) == [("orders", 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+    assert coordinator.submitted == []
+
+
+def test_a_commit_of_nothing_that_exists_does_not_reach_the_group() -> None:
+    coordinator = FakeCoordinator()
+    assert commit(coordinator, 9).response.topics == []
+    assert errors(commit(coordinator, 9, topic("missing", 1)))[0][1] == 1
+    assert coordinator.submitted == []
+
+
+def test_the_empty_group_id_is_a_group_like_any_other() -> None:
+    coordinator = FakeCoordinator()
+    commit(coordinator, 9, topic("orders", 0), group_id="")
+    assert coordinator.submitted[0][0] == ""

@@ -1,0 +1,68 @@
+"""OffsetDelete."""
+
+from coordinator_server.group.effects import Deleted, Refuse, Rule
+from coordinator_server.ports import Operation, Resource
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from tests.support.groups import Asked, Denial, FakeCoordinator, ask, group_services
+
+
+def delete(
+    coordinator: FakeCoordinator,
+    topics: dict[str, list[int]],
+    group_id: str = "g",
+    denied: tuple[Denial, ...] = (),
+) -> Asked:
+    asked = [
+        OffsetDeleteRequestTopic(
+            name=name,
+            partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes],
+        )
+        for name, indexes in topics.items()
+    ]
+    services = group_services(coordinator, denied=denied)
+    return ask(ApiKey.OFFSET_DELETE, 0, services, group_id=group_id, topics=asked)
+
+
+def errors(call: Asked) -> set[tuple[str, int, int]]:
+    return {
+        (topic.name, each.partition_index, each.error_code)
+        for topic in call.response.topics
+        for each in topic.partitions
+    }
+
+
+def test_the_group_is_asked_for_what_exists() -> None:
+    coordinator = FakeCoordinator()
+    call = delete(coordinator, {"orders": [0, 2, 9], "missing": [0]})
+    assert coordinator.event.topics == [("orders", [0, 2])]
+    outcome = [(0, ErrorCode.NONE), (2, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)]
+    coordinator.resolve(0, Deleted([("orders", outcome)]))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert errors(call) == {
+        ("orders", 0, ErrorCode.NONE),
+        ("orders", 2, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
+        ("orders", 9, unknown),
+        ("missing", 0, unknown),
+    }
+
+
+def test_the_group_is_asked_even_if_nothing_exists() -> None:
+    coordinator = FakeCoordinator()
+    call = delete(coordinator, {"missing": [0]})
+    coordinator.resolve(0, Refuse(ErrorCode.GROUP_ID_NOT_FOUND, Rule.GROUP_UNKNOWN))
+    assert call.response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert call.response.topics == []
+
+
+def test_the_empty_group_id_is_invalid() -> None:
+    response = delete(FakeCoordinator(), {"orders": [0]}, "").response
+    assert response.error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_forbidden_topics_are_told_apart_from_missing_ones() -> None:
+    coordinator = FakeCoordinator(lambda *_: Deleted([]))
+    denied = ((Operation.READ, Resource.TOPIC, "orders"),)
+    call = delete(coordinator, {"orders": [0]}, denied=denied)
+    assert errors(call) == {("orders", 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)}

@@ -1,0 +1,104 @@
+"""The registry, and what is true of every API in it."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from coordinator_server.api.registry import REGISTRY, Api, announced, route
+from coordinator_server.ports import Operation, Resource
+from protocol.api_keys import ApiKey
+from protocol.codec import load_api
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopic
+from tests.support.groups import FakeCoordinator, ask, group_services
+
+ORDERS = OffsetCommitRequestTopic(
+    name="orders", partitions=[OffsetCommitRequestPartition(partition_index=0)]
+)
+NAMING_THE_GROUP: dict[int, dict[str, Any]] = {
+    ApiKey.FIND_COORDINATOR: {"key": "g", "coordinator_keys": ["g"]},
+    ApiKey.JOIN_GROUP: {"group_id": "g"},
+    ApiKey.SYNC_GROUP: {"group_id": "g", "protocol_type": "consumer", "protocol_name": "range"},
+    ApiKey.HEARTBEAT: {"group_id": "g"},
+    ApiKey.LEAVE_GROUP: {"group_id": "g"},
+    ApiKey.OFFSET_COMMIT: {"group_id": "g", "topics": [ORDERS]},
+    ApiKey.OFFSET_FETCH: {
+        "group_id": "g",
+        "topics": [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])],
+        "groups": [OffsetFetchRequestGroup(group_id="g", topics=None)],
+    },
+    ApiKey.OFFSET_DELETE: {"group_id": "g"},
+    ApiKey.LIST_GROUPS: {},
+    ApiKey.DESCRIBE_GROUPS: {"groups": ["g"]},
+    ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
+}
+"""What a request of each API about one group holds."""
+
+APIS = pytest.mark.parametrize("api", announced(), ids=lambda api: api.key.name)
+
+
+@APIS
+def test_every_announced_version_has_a_route_and_no_other(api: Api) -> None:
+    for version in range(api.min_version, api.max_version + 1):
+        way = route(api.key, version)
+        assert way is not None
+        assert way.version == version
+    assert route(api.key, api.min_version - 1) is None
+    assert route(api.key, api.max_version + 1) is None
+
+
+@APIS
+def test_a_route_is_made_once(api: Api) -> None:
+    assert route(api.key, api.max_version) is route(api.key, api.max_version)
+
+
+@APIS
+def test_every_announced_version_is_one_kafka_has(api: Api) -> None:
+    schema = load_api(api.key)
+    assert schema.first <= api.min_version <= api.max_version <= schema.last
+
+
+@pytest.mark.parametrize(
+    "api",
+    [api for api in announced() if api.resource is Resource.GROUP],
+    ids=lambda api: api.key.name,
+)
+def test_the_matrix_of_permissions_is_what_is_checked(api: Api) -> None:
+    """Whoever lacks what the registry names is told so and reaches no group."""
+    assert api.operation is not None
+    for version in range(api.min_version, api.max_version + 1):
+        coordinator = FakeCoordinator()
+        cluster = (Operation.DESCRIBE, Resource.CLUSTER, "kafka-cluster")
+        denied = [(api.operation, Resource.GROUP, "g"), cluster]
+        call = ask(
+            api.key,
+            version,
+            group_services(coordinator, denied=denied),
+            **NAMING_THE_GROUP[api.key],
+        )
+        assert coordinator.submitted == []
+        if api.key != ApiKey.LIST_GROUPS:
+            assert str(int(ErrorCode.GROUP_AUTHORIZATION_FAILED)) in str(call.response)
+
+
+def test_importing_the_registry_imports_no_messages_and_no_api() -> None:
+    code = (
+        "import sys, coordinator_server.api.registry;"
+        "print([m for m in sys.modules if m.startswith('protocol.messages.')"
+        " or m in ('coordinator_server.api.heartbeat', 'coordinator_server.group.machine')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_librdkafka_finds_the_versions_it_insists_on() -> None:
+    assert REGISTRY[ApiKey.PRODUCE].min_version <= 3
+    assert REGISTRY[ApiKey.FETCH].min_version <= 4
+
+
+def test_what_does_not_work_is_not_announced() -> None:
+    assert ApiKey.INIT_PRODUCER_ID not in REGISTRY
+    assert ApiKey.CONSUMER_GROUP_HEARTBEAT not in REGISTRY

@@ -1,0 +1,353 @@
+"""Connections over real sockets on the loopback interface: what only the event loop can show."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coordinator_server.api import registry
+from coordinator_server.api.services import Services
+from coordinator_server.config.listeners import Listener
+from coordinator_server.group.effects import DONE, Joined, Refuse, Result, Rule
+from coordinator_server.group.events import Event
+from coordinator_server.net.auth import Anonymous
+from coordinator_server.net.listener import SocketServer
+from coordinator_server.net.session import SessionContext
+from coordinator_server.observe.counters import Counters
+from coordinator_server.ports import Caller
+from protocol.errors import ErrorCode
+from tests.support.conversation import FIND_COORDINATOR, JOIN_GROUP, heartbeat, request
+from tests.support.groups import FakeCoordinator, group_services
+
+JOINED = Joined("m", 1, "consumer", "range", "m", [])
+
+
+def alive(_group_id: str, event: Event) -> Result | None:
+    return None if type(event).__name__ == "Join" else DONE
+
+
+class SettableClock:
+    """Stands where it is put."""
+
+    now = 1_000
+
+    def monotonic_ms(self) -> int:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return self.now
+
+
+class World(SimpleNamespace):
+    """A server with all its listeners open."""
+
+    server: SocketServer
+    services: Services
+    coordinator: FakeCoordinator
+    counters: Counters
+    clock: SettableClock
+    reports: list[tuple[str, dict[str, Any]]]
+    clients: list["Client"]
+
+    async def connect(self, listener: str = "PLAINTEXT") -> "Client":
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.ports[listener])
+        client = Client(reader, writer)
+        self.clients.append(client)
+        return client
+
+    async def end(self) -> None:
+        await self.server.close(0)
+        for client in self.clients:
+            client.close()
+            with suppress(OSError):
+                await client.writer.wait_closed()
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Let the loop turn until something has happened."""
+        async with asyncio.timeout(10):
+            while not true():  # noqa: ASYNC110 - what is waited for tells nobody
+                await asyncio.sleep(0.001)
+
+
+class Client:
+    """Frames over a stream."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, *frames: bytes) -> None:
+        self.writer.write(b"".join(frames))
+
+    async def receive(self) -> bytes:
+        async with asyncio.timeout(10):
+            (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+            return await self.reader.readexactly(size)
+
+    async def is_closed(self) -> bool:
+        async with asyncio.timeout(10):
+            try:
+                return await self.reader.read(1) == b""
+            except ConnectionError:
+                return True
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+Start = Callable[..., Awaitable[World]]
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    worlds: list[World] = []
+
+    async def _start(**config: Any) -> World:
+        coordinator, counters, clock = FakeCoordinator(alive), Counters(), SettableClock()
+        reports: list[tuple[str, dict[str, Any]]] = []
+        defaults = {
+            "listeners": (Listener("PLAINTEXT", "127.0.0.1", 0),),
+            "max_connections": 100,
+            "max_connections_per_ip": 100,
+            "connections_max_idle_ms": 600_000,
+        }
+        services = group_services(coordinator, **{**defaults, **config})
+        context = SessionContext(
+            services,
+            counters,
+            lambda event, **fields: reports.append((event, fields)),
+        )
+        server = SocketServer(context, Anonymous(), clock)
+        await server.serve()
+        world = World(
+            server=server,
+            services=services,
+            coordinator=coordinator,
+            counters=counters,
+            clock=clock,
+            reports=reports,
+            clients=[],
+        )
+        worlds.append(world)
+        return world
+
+    yield _start
+    for world in worlds:
+        await world.end()
+
+
+def join(correlation_id: int = 1) -> bytes:
+    return request(
+        JOIN_GROUP,
+        5,
+        correlation_id,
+        group_id="g",
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+    )
+
+
+async def test_pipelined_requests_are_answered_in_order(start: Start) -> None:
+    world = await start()
+    client = await world.connect()
+    client.send(*(heartbeat(number) for number in range(1000)))
+    ids = [(await client.receive())[:4] for _ in range(1000)]
+    assert ids == [struct.pack(">i", number) for number in range(1000)]
+    assert world.counters.connections == 1
+
+
+async def test_a_late_answer_leaves_and_what_waited_behind_it_is_served(start: Start) -> None:
+    world = await start()
+    client = await world.connect()
+    client.send(join(1), heartbeat(2))
+    await world.until(lambda: len(world.coordinator.submitted) == 1)
+    world.coordinator.resolve(0, JOINED)
+    assert (await client.receive())[3] == 1
+    assert (await client.receive())[3] == 2
+
+
+async def test_a_client_that_leaves_while_parked_is_noticed_and_not_answered(start: Start) -> None:
+    world = await start()
+    client = await world.connect()
+    client.send(join())
+    await world.until(lambda: len(world.coordinator.submitted) == 1)
+    client.close()
+    await world.until(lambda: world.server.connections == 0)
+    world.coordinator.resolve(0, JOINED)
+    assert world.counters.connections_closed == {"client_closed": 1}
+    assert world.counters.connections == 0
+
+
+async def test_garbage_closes_its_connection_and_disturbs_nobody_else(start: Start) -> None:
+    world = await start()
+    healthy, hostile = await world.connect(), await world.connect()
+    hostile.send(heartbeat(1), b"GET / HTTP/1.1\r\n\r\n")
+    assert (await hostile.receive())[3] == 1
+    assert await hostile.is_closed()
+    healthy.send(heartbeat(2))
+    assert (await healthy.receive())[3] == 2
+    assert [event for event, _ in world.reports] == ["session_ended"]
+    assert world.counters.connections_closed == {"too_large": 1}
+
+
+async def test_an_asynchronous_handler_ends_with_its_connection(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way = registry.route(FIND_COORDINATOR, 2)
+    assert way is not None
+    ended = asyncio.Event()
+
+    async def handle(*_: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(way, "handle", handle)
+    monkeypatch.setattr(way, "is_async", True)
+    world = await start()
+    client = await world.connect()
+    client.send(request(FIND_COORDINATOR, 2, key="g"))
+    await world.until(lambda: world.counters.bytes_in > 0)
+    client.close()
+    async with asyncio.timeout(10):
+        await ended.wait()
+
+
+async def test_a_client_that_does_not_read_is_not_served_any_further(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way = registry.route(FIND_COORDINATOR, 2)
+    assert way is not None
+    served = []
+
+    def handle(call: Any, *_: Any) -> None:
+        served.append(call)
+        call.answer_body(bytes(1_000_000))
+
+    monkeypatch.setattr(way, "handle", handle)
+    world = await start()
+    client = await world.connect()
+    total = 80
+    client.send(*(request(FIND_COORDINATOR, 2, n, key="g") for n in range(total)))
+    before = -1
+    while before != len(served):
+        before = len(served)
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+    assert 0 < len(served) < total, "kernel and stream buffers hold some of it"
+    for number in range(total):
+        assert (await client.receive())[:4] == struct.pack(">i", number)
+
+
+async def test_idle_connections_are_closed_and_busy_ones_are_not(start: Start) -> None:
+    world = await start(connections_max_idle_ms=1000)
+    idle, busy = await world.connect(), await world.connect()
+    for client in (idle, busy):
+        client.send(heartbeat(1))
+        await client.receive()
+    world.clock.now += 900
+    busy.send(heartbeat(2))
+    await busy.receive()
+    world.clock.now += 200
+    assert await idle.is_closed()
+    assert world.server.connections == 1
+    assert world.counters.connections_closed == {"idle": 1}
+    busy.send(heartbeat(3))
+    assert (await busy.receive())[3] == 3
+
+
+async def test_connections_above_the_limits_are_refused(start: Start) -> None:
+    world = await start(max_connections=2, max_connections_per_ip=1)
+    first = await world.connect()
+    first.send(heartbeat(1))
+    await first.receive()
+    assert await (await world.connect()).is_closed()
+    assert world.reports[0][1]["limit"] == "max.connections.per.ip"
+    first.close()
+    await world.until(lambda: world.server.connections == 0)
+    again = await world.connect()
+    again.send(heartbeat(2))
+    assert (await again.receive())[3] == 2
+
+
+async def test_every_listener_is_known_by_its_name(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await start(
+        listeners=(Listener("INSIDE", "127.0.0.1", 0), Listener("OUTSIDE", "localhost", 0))
+    )
+    assert set(world.server.ports) == {"INSIDE", "OUTSIDE"}
+    seen = []
+
+    def allowed(caller: Caller, *_: Any) -> bool:
+        seen.append(caller.listener)
+        return True
+
+    monkeypatch.setattr(world.services.authorizer, "allowed", allowed)
+    for name in ("INSIDE", "OUTSIDE"):
+        client = await world.connect(name)
+        client.send(heartbeat(1))
+        await client.receive()
+    assert seen == ["INSIDE", "OUTSIDE"]
+
+
+async def test_a_listener_on_all_interfaces_is_reached_over_ipv4(start: Start) -> None:
+    world = await start(listeners=(Listener("PLAINTEXT", "", 0),))
+    client = await world.connect()
+    client.send(join())
+    await world.until(lambda: len(world.coordinator.submitted) == 1)
+    assert world.coordinator.event.client_host == "/127.0.0.1"
+
+
+async def test_an_address_that_is_taken_is_an_error_that_names_the_listener(start: Start) -> None:
+    world = await start()
+    taken = world.server.ports["PLAINTEXT"]
+    with pytest.raises(OSError, match=f"PLAINTEXT://127.0.0.1:{taken} cannot be opened"):
+        await start(listeners=(Listener("PLAINTEXT", "127.0.0.1", taken),))
+
+
+async def test_a_stop_waits_for_answers_in_progress(start: Start) -> None:
+    world = await start()
+    parked, idle = await world.connect(), await world.connect()
+    parked.send(join(), heartbeat(2))
+    idle.send(heartbeat(1))
+    await idle.receive()
+    await world.until(lambda: len(world.coordinator.submitted) == 2)
+    world.server.begin_drain()
+    assert await idle.is_closed()
+    index = [type(event).__name__ for _, event in world.coordinator.submitted].index("Join")
+    closing = asyncio.ensure_future(world.server.close())
+    world.coordinator.resolve(index, Refuse(ErrorCode.NOT_COORDINATOR, Rule.SHUTTING_DOWN))
+    assert (await parked.receive())[3] == 1
+    assert await parked.is_closed(), "the heartbeat behind it is not served any more"
+    await closing
+    with pytest.raises(ConnectionRefusedError):
+        await world.connect()
+
+
+async def test_a_stop_does_not_wait_for_ever(start: Start) -> None:
+    world = await start()
+    parked = await world.connect()
+    parked.send(join())
+    await world.until(lambda: len(world.coordinator.submitted) == 1)
+    await world.server.close(0.01)
+    assert await parked.is_closed()
+    assert world.counters.connections_closed == {"server_stopping": 1}
+
+
+async def test_a_peer_that_is_reset_leaves_nothing_behind(start: Start) -> None:
+    world = await start()
+    client = await world.connect()
+    client.send(heartbeat(1))
+    await client.receive()
+    raw = client.writer.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.writer.transport.abort()
+    await world.until(lambda: world.server.connections == 0)
+    assert world.counters.connections == 0

@@ -1,0 +1,80 @@
+"""Directory, limits, addresses and the ports that allow everything."""
+
+import pytest
+
+from coordinator_server.config.listeners import Listener
+from coordinator_server.net.auth import AllowAll, Anonymous, Unlimited
+from coordinator_server.net.directory import StaticDirectory
+from coordinator_server.net.limits import ConnectionLimits
+from coordinator_server.net.peer import peer_host
+from coordinator_server.ports import (
+    ANONYMOUS,
+    Authenticator,
+    Authorizer,
+    Caller,
+    Directory,
+    Operation,
+    Quota,
+    Resource,
+)
+from coordinator_server.storage.base import Node
+
+
+def test_every_question_has_the_same_node_for_an_answer() -> None:
+    advertised = [Listener("INSIDE", "10.0.0.1", 9092), Listener("OUTSIDE", "example.org", 19092)]
+    directory: Directory = StaticDirectory(7, "cluster", advertised)
+    outside = Node(7, "example.org", 19092)
+    assert directory.this_node("OUTSIDE") == outside
+    assert list(directory.nodes("OUTSIDE")) == [outside]
+    assert directory.coordinator(3, "OUTSIDE") == outside
+    assert directory.leader("orders", 0, "OUTSIDE") == outside
+    assert directory.this_node("INSIDE") == Node(7, "10.0.0.1", 9092)
+    assert directory.cluster_id == "cluster"
+
+
+def test_port_0_is_advertised_as_the_one_that_was_bound() -> None:
+    advertised = [Listener("A", "localhost", 0), Listener("B", "proxy", 443)]
+    directory = StaticDirectory(1, "cluster", advertised)
+    directory.bound("A", 40_001)
+    directory.bound("B", 40_002)
+    assert directory.this_node("A").port == 40_001
+    assert directory.this_node("B").port == 443
+
+
+def test_limits_name_the_property_that_forbids() -> None:
+    limits = ConnectionLimits(3, 2)
+    assert [limits.admit("a"), limits.admit("a"), limits.admit("a")] == [
+        None,
+        None,
+        "max.connections.per.ip",
+    ]
+    assert limits.admit("b") is None
+    assert limits.admit("c") == "max.connections"
+    limits.release("a")
+    assert limits.admit("c") is None
+    assert limits.total == 3
+
+
+@pytest.mark.parametrize(
+    ("peername", "host"),
+    [
+        (("127.0.0.1", 1), "/127.0.0.1"),
+        (("::1", 1, 0, 0), "/0:0:0:0:0:0:0:1"),
+        (("::ffff:10.1.2.3", 1, 0, 0), "/10.1.2.3"),
+        (("fe80::1%eth0", 1, 0, 2), "/fe80:0:0:0:0:0:0:1%eth0"),
+        ("", "/unknown"),
+        (None, "/unknown"),
+    ],
+)
+def test_a_peer_is_written_as_java_writes_it(peername: object, host: str) -> None:
+    assert peer_host(peername) == host
+
+
+def test_without_security_everybody_is_anonymous_and_may_do_everything() -> None:
+    authenticator: Authenticator = Anonymous()
+    authorizer: Authorizer = AllowAll()
+    quota: Quota = Unlimited()
+    caller = Caller(ANONYMOUS, "/127.0.0.1", "client", "PLAINTEXT")
+    assert authenticator.principal("PLAINTEXT", "/127.0.0.1") == ANONYMOUS
+    assert authorizer.allowed(caller, Operation.DELETE, Resource.GROUP, "g")
+    assert quota.throttle_ms(caller, 10**9) == 0
