@@ -94,7 +94,7 @@ def run(
         if value is not None
     }
     with _presets(dev) as presets:
-        code = _run(presets, config, settings or [], flags, dev)
+        code = _run(presets, config, settings or [], flags)
     raise typer.Exit(code)
 
 
@@ -117,7 +117,6 @@ def _run(
     file: Path | None,
     settings: list[str],
     flags: Mapping[str, str],
-    dev: bool,
 ) -> int:
     import threading
 
@@ -145,7 +144,7 @@ def _run(
     from coordinator_server.app import main as serve
 
     try:
-        return serve(config, dev)
+        return serve(config)
     except OSError as error:
         logger.error("cannot_run", error=str(error))
         return 1

@@ -29,15 +29,15 @@ class Reader:
         self._at = end
         return raw
 
-    def short(self) -> int:
+    def int16(self) -> int:
         """An int16."""
         return int(_SHORT.unpack(self.take(2))[0])
 
-    def int(self) -> int:
+    def int32(self) -> int:
         """An int32."""
         return int(_INT.unpack(self.take(4))[0])
 
-    def long(self) -> int:
+    def int64(self) -> int:
         """An int64."""
         return int(_LONG.unpack(self.take(8))[0])
 
@@ -51,25 +51,25 @@ class Reader:
                 return number
         raise Malformed(f"{self._what}: a varint of more than 5 bytes at {self._at}")
 
-    def nullable_string(self, *, compact: bool = False) -> str | None:
+    def nullable_text(self, *, compact: bool = False) -> str | None:
         """Text, or None; `compact` in the flexible form."""
-        size = self.uvarint() - 1 if compact else self.short()
+        size = self.uvarint() - 1 if compact else self.int16()
         return None if size == -1 else self.take(size).decode("utf-8", "replace")
 
-    def string(self, *, compact: bool = False) -> str:
+    def text(self, *, compact: bool = False) -> str:
         """Text."""
-        text = self.nullable_string(compact=compact)
+        text = self.nullable_text(compact=compact)
         if text is None:
             raise Malformed(f"{self._what}: null at {self._at}, where text is expected")
         return text
 
-    def bytes(self, *, compact: bool = False) -> bytes:
+    def blob(self, *, compact: bool = False) -> bytes:
         """A length and so many bytes."""
-        return self.take(self.uvarint() - 1 if compact else self.int())
+        return self.take(self.uvarint() - 1 if compact else self.int32())
 
     def count(self, *, compact: bool = False) -> int:
         """The length of an array, of elements of a byte at least."""
-        count = self.uvarint() - 1 if compact else self.int()
+        count = self.uvarint() - 1 if compact else self.int32()
         if not 0 <= count <= len(self._buffer) - self._at:
             raise Malformed(f"{self._what}: {count} elements at {self._at}")
         return count
@@ -78,7 +78,7 @@ class Reader:
         """Tagged fields, by number and as bytes."""
         return tuple((self.uvarint(), self.take(self.uvarint())) for _ in range(self.uvarint()))
 
-    def nullable_bytes(self) -> "bytes | None":
+    def nullable_blob(self) -> bytes | None:
         """A length and so many bytes, or None."""
-        size = self.int()
+        size = self.int32()
         return None if size == -1 else self.take(size)

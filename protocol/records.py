@@ -215,11 +215,11 @@ def _encode_tags(tags: Sequence[Tag]) -> bytes:
 def decode_key(raw: bytes) -> RecordKey | UnknownKey:
     """The key of a record. Raises Malformed."""
     reader = Reader(raw, "record key")
-    kind = reader.short()
+    kind = reader.int16()
     if kind in (LEGACY_OFFSET_COMMIT_TYPE, OFFSET_COMMIT_TYPE):
-        return OffsetCommitKey(reader.string(), reader.string(), reader.int())
+        return OffsetCommitKey(reader.text(), reader.text(), reader.int32())
     if kind == GROUP_METADATA_TYPE:
-        return GroupMetadataKey(reader.string())
+        return GroupMetadataKey(reader.text())
     return UnknownKey(kind)
 
 
@@ -231,7 +231,7 @@ def decode_value(key: RecordKey, raw: bytes) -> RecordValue:
 
 
 def _version(reader: Reader, newest: int) -> int:
-    version = reader.short()
+    version = reader.int16()
     if not 0 <= version <= newest:
         raise Malformed(f"version {version}, expected 0 to {newest}")
     return version
@@ -240,11 +240,11 @@ def _version(reader: Reader, newest: int) -> int:
 def _decode_offset(reader: Reader) -> OffsetCommitValue:
     version = _version(reader, 4)
     value = OffsetCommitValue(
-        offset=reader.long(),
-        leader_epoch=reader.int() if version >= 3 else -1,
-        metadata=reader.string(compact=version >= 4),
-        commit_timestamp=reader.long(),
-        expire_timestamp=reader.long() if version == 1 else -1,
+        offset=reader.int64(),
+        leader_epoch=reader.int32() if version >= 3 else -1,
+        metadata=reader.text(compact=version >= 4),
+        commit_timestamp=reader.int64(),
+        expire_timestamp=reader.int64() if version == 1 else -1,
     )
     if version >= 4:
         tags = dict(reader.tags())
@@ -259,11 +259,11 @@ def _decode_group(reader: Reader) -> GroupMetadataValue:
     version = _version(reader, 4)
     compact = version >= 4
     return GroupMetadataValue(
-        protocol_type=reader.string(compact=compact),
-        generation=reader.int(),
-        protocol=reader.nullable_string(compact=compact),
-        leader=reader.nullable_string(compact=compact),
-        current_state_timestamp=reader.long() if version >= 2 else -1,
+        protocol_type=reader.text(compact=compact),
+        generation=reader.int32(),
+        protocol=reader.nullable_text(compact=compact),
+        leader=reader.nullable_text(compact=compact),
+        current_state_timestamp=reader.int64() if version >= 2 else -1,
         members=[_decode_member(reader, version) for _ in range(reader.count(compact=compact))],
         tags=reader.tags() if compact else (),
     )
@@ -272,14 +272,14 @@ def _decode_group(reader: Reader) -> GroupMetadataValue:
 def _decode_member(reader: Reader, version: int) -> MemberMetadata:
     compact = version >= 4
     return MemberMetadata(
-        member_id=reader.string(compact=compact),
-        group_instance_id=reader.nullable_string(compact=compact) if version >= 3 else None,
-        client_id=reader.string(compact=compact),
-        client_host=reader.string(compact=compact),
-        rebalance_timeout=reader.int() if version >= 1 else -1,
-        session_timeout=reader.int(),
-        subscription=reader.bytes(compact=compact),
-        assignment=reader.bytes(compact=compact),
+        member_id=reader.text(compact=compact),
+        group_instance_id=reader.nullable_text(compact=compact) if version >= 3 else None,
+        client_id=reader.text(compact=compact),
+        client_host=reader.text(compact=compact),
+        rebalance_timeout=reader.int32() if version >= 1 else -1,
+        session_timeout=reader.int32(),
+        subscription=reader.blob(compact=compact),
+        assignment=reader.blob(compact=compact),
         tags=reader.tags() if compact else (),
     )
 
@@ -287,11 +287,11 @@ def _decode_member(reader: Reader, version: int) -> MemberMetadata:
 # --- transaction markers ---
 
 
-def decode_marker(key: bytes, value: bytes | None) -> bool:
+def decode_marker(key: bytes) -> bool:
     """Whether a control record commits its transaction, or aborts it. Raises Malformed."""
     reader = Reader(key, "control record key")
-    reader.short()
-    kind = reader.short()
+    reader.int16()
+    kind = reader.int16()
     if kind not in (0, 1):
         raise Malformed(f"control record of type {kind}, expected 0 (abort) or 1 (commit)")
     return kind == 1

@@ -39,20 +39,20 @@ class Assignment:
 def subscribed_topics(raw: bytes) -> list[str]:
     """The topics of a subscription, all that version 0 has to be right about. Raises Malformed."""
     reader = Reader(raw, "subscription")
-    reader.short()
+    reader.int16()
     return _strings(reader)
 
 
 def decode_subscription(raw: bytes) -> Subscription:
     """A subscription of any version. Raises Malformed."""
     reader = Reader(raw, "subscription")
-    version = reader.short()
+    version = reader.int16()
     return Subscription(
         topics=_strings(reader),
-        user_data=reader.nullable_bytes(),
+        user_data=reader.nullable_blob(),
         owned_partitions=_partitions(reader) if version >= 1 else {},
-        generation=reader.int() if version >= 2 else -1,
-        rack_id=reader.nullable_string() if version >= 3 else None,
+        generation=reader.int32() if version >= 2 else -1,
+        rack_id=reader.nullable_text() if version >= 3 else None,
     )
 
 
@@ -61,8 +61,8 @@ def decode_assignment(raw: bytes) -> Assignment:
     if not raw:
         return Assignment({})
     reader = Reader(raw, "assignment")
-    reader.short()
-    return Assignment(_partitions(reader), reader.nullable_bytes())
+    reader.int16()
+    return Assignment(_partitions(reader), reader.nullable_blob())
 
 
 def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
@@ -87,12 +87,12 @@ def encode_assignment(assignment: Assignment, version: int = 3) -> bytes:
 
 
 def _strings(reader: Reader) -> list[str]:
-    return [reader.string() for _ in range(reader.count())]
+    return [reader.text() for _ in range(reader.count())]
 
 
 def _partitions(reader: Reader) -> dict[str, list[int]]:
     return {
-        reader.string(): [reader.int() for _ in range(reader.count())]
+        reader.text(): [reader.int32() for _ in range(reader.count())]
         for _ in range(reader.count())
     }
 

@@ -66,8 +66,9 @@ class Coordinator:
         if any(p.state is PartitionState.LOADING for p in self.partitions):
             return GroupList((), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         listed = [
-            ListedGroup(group.group_id, group.classic.protocol_type or "", group.classic.state,
-                        "classic")
+            ListedGroup(
+                group.group_id, group.classic.protocol_type or "", group.classic.state, "classic"
+            )
             for group in self.groups()
             if group.classic is not None
         ]

@@ -61,6 +61,6 @@ class Loader:
             self._open_transactions.setdefault(producer_id, set()).add(key.group)
 
     def _replay_marker(self, record: LogRecord) -> None:
-        commit = decode_marker(record.key or b"", record.value)
+        commit = decode_marker(record.key or b"")
         for group_id in self._open_transactions.pop(record.producer_id, ()):
             end_transaction(self.groups[group_id], record.producer_id, commit=commit)

@@ -120,7 +120,7 @@ class Partition:
             except Fenced:
                 self._transition(PartitionState.CLOSED)
                 return
-            except Exception as error:  # I/O errors, a corrupt log: whatever it is, try again
+            except Exception as error:  # noqa: BLE001 - whatever it is, try again later
                 self._transition(PartitionState.FAILED)
                 self._report(
                     "partition_load_failed",

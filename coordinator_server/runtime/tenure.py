@@ -7,7 +7,7 @@ from coordinator_server.group.context import Context, Limits
 from coordinator_server.group.effects import Committed, Effects, Refuse, Reply, Result
 from coordinator_server.group.events import Event, Loaded, Released
 from coordinator_server.group.machine import Group, TurnFailed
-from coordinator_server.group.reasons import Observation
+from coordinator_server.group.reasons import Observation, RebalanceStarted
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Clock, Ids
 from coordinator_server.runtime.actor import GroupActor
@@ -122,7 +122,13 @@ class Tenure:
         return context
 
     def carry_out(self, actor: GroupActor, effects: Effects) -> None:
-        """Append the records of a turn; send its replies when they may leave."""
+        """Append the records of a turn; send its replies when they may leave.
+
+        The start of a rebalance is announced at once, it is provisional anyway.
+        """
+        for observation in effects.observed:
+            if type(observation) is RebalanceStarted:
+                self._world.observe(observation)
         if effects.writes:
             self.writer.append(actor, effects.writes, self._context.wall)
             self._watch()
@@ -155,7 +161,8 @@ class Tenure:
                 counters.offset_commits += result.errors.count(ErrorCode.NONE)
             _resolve(reply.token, result)
         for observation in observed:
-            self._world.observe(observation)
+            if type(observation) is not RebalanceStarted:
+                self._world.observe(observation)
 
     def _release(self, held: Held) -> None:
         self._send(held.replies, held.observed)

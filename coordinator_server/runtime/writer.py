@@ -119,7 +119,7 @@ class Writer:
         self.records_appended += len(records)
         try:
             future = self._log.append(records)
-        except Exception as error:  # TooLarge, or an implementation that fails at once
+        except Exception as error:  # noqa: BLE001 - an append may fail at once, too
             self._failed(error)
             return
         self._in_flight.append((number, future, self._clock.monotonic_ms()))

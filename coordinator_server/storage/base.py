@@ -7,10 +7,21 @@ business of the implementation. Every implementation passes the suite in `tests/
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-Header = tuple[str, bytes]
+from protocol.batch import LogRecord
+
+__all__ = [
+    "CorruptLog",
+    "Fenced",
+    "LogRecord",
+    "Node",
+    "OutcomeUnknown",
+    "PartitionCallback",
+    "PartitionLog",
+    "Storage",
+    "TooLarge",
+]
 
 
 class Fenced(Exception):
@@ -27,24 +38,6 @@ class TooLarge(Exception):
 
 class CorruptLog(Exception):
     """Bytes in the middle of the log cannot be what was written; the message says where."""
-
-
-@dataclass(slots=True)
-class LogRecord:
-    """A record as it is stored; `offset` is -1 until it has been appended."""
-
-    key: bytes | None
-    value: bytes | None
-    """None is a tombstone."""
-    timestamp: int
-    """Wall-clock milliseconds since the epoch."""
-    headers: tuple[Header, ...] = ()
-    offset: int = -1
-    producer_id: int = -1
-    producer_epoch: int = -1
-    transactional: bool = False
-    control: bool = False
-    """A transaction marker; its key says whether it commits or aborts."""
 
 
 class Node(NamedTuple):

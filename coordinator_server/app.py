@@ -1,0 +1,294 @@
+"""The composition root: the only module that knows every part, and the order of start and stop."""
+
+import asyncio
+import contextlib
+import gc
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from coordinator_server import __version__
+from coordinator_server.api.services import Services
+from coordinator_server.clock import SystemClock
+from coordinator_server.config import Config
+from coordinator_server.group.context import Limits
+from coordinator_server.group.machine import TurnFailed
+from coordinator_server.ids import SystemIds
+from coordinator_server.net.auth import AllowAll, Anonymous
+from coordinator_server.net.directory import StaticDirectory
+from coordinator_server.net.listener import SocketServer
+from coordinator_server.net.session import Faults, SessionContext
+from coordinator_server.observe import log
+from coordinator_server.observe.counters import Counters
+from coordinator_server.observe.fanout import Fanout, Observer
+from coordinator_server.observe.timeline import Timeline
+from coordinator_server.ports import Clock, Ids
+from coordinator_server.runtime.coordinator import Coordinator
+from coordinator_server.runtime.status import CoordinatorStatus
+from coordinator_server.runtime.tenure import World
+from coordinator_server.runtime.timers import LoopTimers, Timers
+from coordinator_server.storage.base import Node, Storage
+from coordinator_server.storage.segments.directory import DataDirectory
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
+from coordinator_server.storage.segments.storage import MAX_APPEND_BYTES, TOPIC, SegmentStorage
+from coordinator_server.topics.catalog import TopicCatalog
+from coordinator_server.topics.directories import Directories
+from coordinator_server.topics.service import Topics
+from coordinator_server.topics.validation import BatchRules
+
+if TYPE_CHECKING:
+    from coordinator_server.observe.http import HttpServer
+
+STOP_SECONDS: Final = 5.0
+"""How long a stop may take; what is not answered by then is cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Substitutes:
+    """What tests put in the place of the real parts; None takes the real one."""
+
+    clock: Clock | None = None
+    ids: Ids | None = None
+    timers: Callable[[asyncio.AbstractEventLoop, Clock], Timers] | None = None
+    storage: Storage | None = None
+    faults: Faults | None = None
+    observer: Observer | None = None
+
+
+class App:
+    """A server: built and started on the running event loop, stopped on it."""
+
+    def __init__(self, config: Config, substitutes: Substitutes | None = None) -> None:
+        """Take the data directory and put the parts together.
+
+        Raises OSError, ValueError (the data directory is another node's), TopicError.
+        """
+        self._config = config
+        given = substitutes or Substitutes()
+        self._logger = log.get_logger()
+        self._clock = given.clock or SystemClock()
+        self._ids = given.ids or SystemIds()
+        self.counters = Counters()
+        self.timeline = Timeline()
+        self._data = DataDirectory(
+            config.log_dirs, node_id=config.node_id, cluster_id=config.cluster_id
+        )
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._data.close)
+            self._flusher = Flusher(FlushPolicy(config.log_flush), config.log_flush_interval_ms)
+            self._catalog = TopicCatalog(
+                config.log_dirs,
+                self._ids,
+                offsets_partitions=config.offsets_topic_num_partitions,
+            )
+            self._catalog.declare(config.topics)
+            self._topics = self._make_topics()
+            self.coordinator = self._make_coordinator(given)
+            self.directory = StaticDirectory(
+                config.node_id, self._data.cluster_id, config.advertised()
+            )
+            self.server = self._make_server(given)
+            undo.pop_all()
+        self.status = CoordinatorStatus(self.coordinator)
+        self._http: HttpServer | None = None
+
+    def _make_topics(self) -> Topics:
+        config = self._config
+        return Topics(
+            self._catalog,
+            Directories(config.log_dirs, segment_bytes=config.log_segment_bytes),
+            self._flusher,
+            self._clock,
+            BatchRules(max_message_bytes=config.message_max_bytes),
+        )
+
+    def _make_coordinator(self, given: Substitutes) -> Coordinator:
+        config = self._config
+        loop = asyncio.get_running_loop()
+        storage = given.storage or self._make_storage()
+        make_timers = given.timers or LoopTimers
+        world = World(
+            clock=self._clock,
+            ids=self._ids,
+            timers=make_timers(loop, self._clock),
+            limits=limits(config, storage.max_append_bytes),
+            observe=self._make_fanout(given.observer).publish,
+            log_bug=self._log_bug,
+            write_timeout_ms=config.offsets_commit_timeout_ms,
+            counters=self.counters,
+        )
+        return Coordinator(config.offsets_topic_num_partitions, storage, world, self.report)
+
+    def _make_storage(self) -> SegmentStorage:
+        topic = self._catalog.topics()[TOPIC]
+        return SegmentStorage(
+            self._data,
+            self._flusher,
+            partitions=topic.partitions,
+            segment_bytes=self._config.offsets_topic_segment_bytes,
+            topic_id=topic.topic_id,
+            report=self.report,
+            max_append_bytes=MAX_APPEND_BYTES,
+        )
+
+    def _make_fanout(self, observer: Observer | None) -> Fanout:
+        observers = [
+            self.counters.observe,
+            self.timeline.observe,
+            log.log_observer(self._logger),
+        ]
+        if observer is not None:
+            observers.append(observer)
+        return Fanout(observers, self._observer_failed)
+
+    def _make_server(self, given: Substitutes) -> SocketServer:
+        services = Services(
+            config=self._config,
+            coordinator=self.coordinator,
+            topics=self._topics,
+            image=self._catalog,
+            directory=self.directory,
+            authorizer=AllowAll(),
+            clock=self._clock,
+            ids=self._ids,
+        )
+        context = SessionContext(services, self.counters, self.report, given.faults)
+        return SocketServer(context, Anonymous(), self._clock)
+
+    # --- start and stop ---
+
+    async def start(self) -> None:
+        """Open the listeners and load the partitions, which are served as they come.
+
+        Raises OSError; nothing is left open then.
+        """
+        try:
+            for name, port in self.server.bind().items():
+                self.directory.bound(name, port)
+            await self.coordinator.start()
+            await self.server.serve()
+            await self._start_http()
+        except BaseException:
+            await self.stop()
+            raise
+        self.report(
+            "server_started",
+            version=__version__,
+            node_id=self._config.node_id,
+            cluster_id=self._data.cluster_id,
+            listeners={name: f"{n.host}:{n.port}" for name, n in self._advertised().items()},
+            data=str(self._config.log_dirs),
+        )
+
+    async def _start_http(self) -> None:
+        address = self._config.http_listener
+        if address is None:
+            return
+        from coordinator_server.observe.http import HttpServer
+        from coordinator_server.observe.metrics import CoordinatorCollector, Names, make_registry
+        from protocol.api_keys import ApiKey
+        from protocol.errors import ErrorCode
+
+        names = Names({key: _camel(key.name) for key in ApiKey}, {e: e.name for e in ErrorCode})
+        collector = CoordinatorCollector(
+            self.counters, self.status, self.timeline, self._clock.wall_ms, names, __version__
+        )
+        self._http = HttpServer(
+            address.host,
+            address.port,
+            status=self.status,
+            timeline=self.timeline,
+            registry=make_registry(collector),
+        )
+        await self._http.start()
+
+    @property
+    def http_port(self) -> int | None:
+        """Where HTTP is served, if it is."""
+        return None if self._http is None else self._http.port
+
+    def port(self, listener: str = "PLAINTEXT") -> int:
+        """The port of a listener, known from `start` on."""
+        return self.server.ports[listener]
+
+    def _advertised(self) -> dict[str, Node]:
+        return {name: self.directory.this_node(name) for name in self.server.ports}
+
+    async def stop(self) -> None:
+        """Let nobody in, answer who waits, flush, close; members stay members."""
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                self.server.stop_accepting()
+                self._topics.release()
+                await self.coordinator.stop()
+                self.server.begin_drain()
+        except TimeoutError:
+            self.report("stop_took_too_long", seconds=STOP_SECONDS)
+        await self.server.close(1.0)
+        if self._http is not None:
+            await self._http.stop()
+        self._topics.close()
+        await self._flusher.close()
+        self._data.close()
+
+    # --- what parts report ---
+
+    def report(self, event: str, **fields: object) -> None:
+        """Write a line to the log; what went wrong is a warning."""
+        level = "warning" if event.endswith(("_failed", "_ended", "_cut", "_long")) else "info"
+        getattr(self._logger, level)(event, **fields)
+
+    def _log_bug(self, group_id: str, bug: TurnFailed) -> None:
+        self._logger.error(
+            "group_turn_failed",
+            group=group_id,
+            request=type(bug.event).__name__,
+            exc_info=bug.__cause__,
+        )
+
+    def _observer_failed(self, observer: Observer, error: Exception) -> None:
+        self.counters.observer_failures += 1
+        self._logger.error("observer_failed", observer=repr(observer), error=repr(error))
+
+
+def limits(config: Config, max_append_bytes: int) -> Limits:
+    """The settings that bound a group."""
+    return Limits(
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_max_size=config.group_max_size,
+        offset_metadata_max_chars=config.offset_metadata_max_bytes,
+        max_append_bytes=max_append_bytes,
+    )
+
+
+def _camel(name: str) -> str:
+    """JOIN_GROUP as Kafka writes it elsewhere: JoinGroup."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+async def serve(config: Config) -> None:
+    """Serve until SIGTERM or SIGINT. Raises what App and its `start` raise."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    app = App(config)
+    await app.start()
+    gc.collect()
+    gc.freeze()
+    await stopping.wait()
+    app.report("server_stopping")
+    await app.stop()
+    app.report("server_stopped")
+
+
+def main(config: Config) -> int:
+    """Run a server until it is told to stop; the exit code."""
+    import uvloop
+
+    if config.http_listener is not None:
+        # Takes 200 ms, which the loop must not stand still for once it runs.
+        from coordinator_server.observe import http  # noqa: F401
+    uvloop.run(serve(config))
+    return 0

@@ -1,0 +1,149 @@
+"""The thin layer between the log and the operating system's files.
+
+Everything the log does to a disk goes through `Files` and `File`, so that tests can lose power,
+tear writes and return I/O errors. Nothing is preallocated: Kafka reads a file to its end.
+"""
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+
+class File(Protocol):
+    """An open file; all methods raise OSError."""
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        ...
+
+    def read(self, at: int, size: int) -> bytes:
+        """Up to `size` bytes from a position; fewer only at the end of the file."""
+        ...
+
+    def append(self, data: bytes) -> None:
+        """Write all of `data` at the end; after an error any part of it may be there."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+        ...
+
+    def sync(self) -> None:
+        """Make contents and size durable (fdatasync)."""
+        ...
+
+    def close(self) -> None:
+        """Give the descriptor back; twice does nothing."""
+        ...
+
+
+class Files(Protocol):
+    """A file system; all methods raise OSError."""
+
+    def open(self, path: Path) -> File:
+        """Open for reading and appending; an empty file is made where there is none."""
+        ...
+
+    def names(self, directory: Path) -> list[str]:
+        """What is in a directory."""
+        ...
+
+    def make_directory(self, path: Path) -> None:
+        """Make a directory and those above it, unless they are there."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, unless it is gone."""
+        ...
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """Put a small file in place durably: the old contents or the new, never a mixture."""
+        ...
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the names in a directory durable."""
+        ...
+
+
+class SystemFile:
+    """A file of the operating system."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o644)
+
+    def size(self) -> int:
+        """See File."""
+        return os.fstat(self._descriptor).st_size
+
+    def read(self, at: int, size: int) -> bytes:
+        """See File."""
+        data = os.pread(self._descriptor, size, at)
+        while len(data) < size and (
+            more := os.pread(self._descriptor, size - len(data), at + len(data))
+        ):
+            data += more
+        return data
+
+    def append(self, data: bytes) -> None:
+        """See File."""
+        written = os.write(self._descriptor, data)
+        while written < len(data):
+            written += os.write(self._descriptor, data[written:])
+
+    def truncate(self, size: int) -> None:
+        """See File."""
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        """See File."""
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """See File."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class SystemFiles:
+    """The operating system's file system."""
+
+    def open(self, path: Path) -> File:
+        """See Files."""
+        return SystemFile(path)
+
+    def names(self, directory: Path) -> list[str]:
+        """See Files."""
+        return [path.name for path in directory.iterdir()]
+
+    def make_directory(self, path: Path) -> None:
+        """See Files."""
+        path.mkdir(parents=True, exist_ok=True)
+
+    def remove(self, path: Path) -> None:
+        """See Files."""
+        path.unlink(missing_ok=True)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """See Files."""
+        fresh = path.with_name(path.name + ".tmp")
+        with fresh.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.rename(path)
+        self.sync_directory(path.parent)
+
+    def sync_directory(self, path: Path) -> None:
+        """See Files."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+SYSTEM_FILES = SystemFiles()

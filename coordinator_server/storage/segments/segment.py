@@ -1,0 +1,168 @@
+"""One segment file of a log, and a sparse index of it in memory."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.files import File, Files
+from protocol.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    batch_length,
+    check_crc,
+    read_header,
+)
+from protocol.errors import Malformed
+
+INDEX_INTERVAL_BYTES: Final = 4_096
+CHUNK_BYTES: Final = 256 * 1024
+SUFFIX: Final = ".log"
+
+
+def file_name(base_offset: int) -> str:
+    """Kafka's name of a segment."""
+    return f"{base_offset:020d}{SUFFIX}"
+
+
+class Segment:
+    """The batches from `base_offset` on; positions are bytes in the file."""
+
+    __slots__ = ("_indexed", "base_offset", "end_offset", "file", "index", "path", "size")
+
+    def __init__(self, files: Files, directory: Path, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        """The offset behind the last batch, as far as the file has been walked."""
+        self.path = directory / file_name(base_offset)
+        self.file: File = files.open(self.path)
+        self.size = self.file.size()
+        self.index: list[tuple[int, int]] = []
+        """Base offset and position of a batch every few kilobytes."""
+        self._indexed = 0
+
+    def append(self, batch: bytes, base_offset: int, end_offset: int) -> None:
+        """Write a batch. After an OSError the file is as it was before, if that can be done."""
+        try:
+            self.file.append(batch)
+        except OSError:
+            self.file.truncate(self.size)
+            raise
+        self._note(base_offset, self.size)
+        self.size += len(batch)
+        self.end_offset = end_offset
+
+    def recover(self) -> int:
+        """Check every batch and cut a torn tail; returns how many bytes were cut.
+
+        Raises CorruptLog if what cannot be read is followed by something that can.
+        """
+        at = 0
+        try:
+            for position, header, chunk, offset in self.walk(checked=True):
+                self._note(header.base_offset, position)
+                self.end_offset = header.last_offset + 1
+                at = position + header.size
+                del chunk, offset
+        except CorruptLog:
+            if self._readable_after(at):
+                raise
+        cut = self.size - at
+        if cut:
+            self.truncate(at)
+            self.file.sync()
+        return cut
+
+    def _readable_after(self, at: int) -> bool:
+        """Whether a whole batch lies somewhere behind a position where none could be read."""
+        rest = self.file.read(at, min(self.size - at, 4 * CHUNK_BYTES))
+        for position in range(1, len(rest) - HEADER_BYTES + 1):
+            if rest[position + 16] != 2:
+                continue
+            try:
+                header = read_header(rest, position)
+                check_crc(header, rest, position)
+            except Malformed:
+                continue
+            if header.base_offset >= self.end_offset:
+                return True
+        return False
+
+    def walk(
+        self, at: int = 0, *, checked: bool = False
+    ) -> Iterator[tuple[int, BatchHeader, bytes, int]]:
+        """Position, header, and the chunk with the batch and where in it, from a position on.
+
+        What is incomplete at the end is left out. Raises CorruptLog.
+        """
+        chunk, start = b"", at
+        while at < self.size:
+            offset = at - start
+            if len(chunk) - offset < HEADER_BYTES or (
+                len(chunk) - offset < batch_length(chunk, offset)
+            ):
+                chunk, start, offset = self._chunk(at), at, 0
+                if len(chunk) < HEADER_BYTES or len(chunk) < batch_length(chunk):
+                    return
+            try:
+                header = read_header(chunk, offset)
+                if checked:
+                    check_crc(header, chunk, offset)
+            except Malformed as error:
+                raise CorruptLog(f"{self.path}, position {at}: {error}") from error
+            yield at, header, chunk, offset
+            at += header.size
+
+    def _chunk(self, at: int) -> bytes:
+        """Bytes from a position, at least one batch if it is all there."""
+        chunk = self.file.read(at, min(CHUNK_BYTES, self.size - at))
+        if len(chunk) >= HEADER_BYTES:
+            length = batch_length(chunk)
+            if len(chunk) < length <= self.size - at:
+                chunk = self.file.read(at, length)
+        return chunk
+
+    def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
+        """Whole batches from the one with `offset` on, at least one, none from `up_to` on."""
+        self._index_all()
+        entry = bisect_right(self.index, (offset, self.size)) - 1
+        at = self.index[entry][1] if entry >= 0 else 0
+        begin = end = -1
+        for position, header, _chunk, _ in self.walk(at):
+            if header.last_offset < offset:
+                continue
+            if header.last_offset >= up_to:
+                break
+            if begin < 0:
+                begin = end = position
+            elif position + header.size - begin > max_bytes:
+                break
+            end = position + header.size
+        return b"" if begin < 0 else self.file.read(begin, end - begin)
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch lies that has `offset` or a later one."""
+        for position, header, _, _ in self.walk():
+            if header.last_offset >= offset:
+                return position
+        return self.size
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to a length and forget what lay behind it."""
+        self.file.truncate(size)
+        self.size = size
+        self.index = [entry for entry in self.index if entry[1] < size]
+        self._indexed = min(self._indexed, size)
+
+    def _note(self, base_offset: int, position: int) -> None:
+        if not self.index or position - self.index[-1][1] >= INDEX_INTERVAL_BYTES:
+            self.index.append((base_offset, position))
+        self._indexed = position + 1
+
+    def _index_all(self) -> None:
+        """Index a segment that was not walked when it was opened."""
+        if self._indexed == 0 and self.size:
+            for position, header, _, _ in self.walk():
+                self._note(header.base_offset, position)
+                self.end_offset = header.last_offset + 1

@@ -1,0 +1,188 @@
+"""The embedded storage: the coordinator's partitions as `__consumer_offsets-N` directories."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+from coordinator_server.storage.base import (
+    CorruptLog,
+    Fenced,
+    LogRecord,
+    Node,
+    OutcomeUnknown,
+    PartitionCallback,
+    TooLarge,
+)
+from coordinator_server.storage.segments.directory import DataDirectory
+from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
+from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.log import SegmentLog
+from protocol.batch import build_batch, read_records
+from protocol.errors import Malformed
+
+TOPIC: Final = "__consumer_offsets"
+MAX_APPEND_BYTES: Final = 16 * 1024 * 1024
+RECORDS_PER_CHUNK: Final = 2_000
+_EPOCHS_PER_START: Final = 1 << 32
+
+Report = Callable[..., None]
+"""Called as `report(event, **fields)` for the log."""
+
+
+class SegmentPartitionLog:
+    """One tenure of a partition in the embedded log."""
+
+    def __init__(self, storage: "SegmentStorage", partition: int, epoch: int) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self._storage = storage
+        self._log = storage.open_log(partition)
+        self._closed = False
+
+    async def load(self) -> AsyncIterator[Sequence[LogRecord]]:
+        """See PartitionLog; the event loop gets a turn between chunks."""
+        records: list[LogRecord] = []
+        for header, chunk, offset in self._log.batches():
+            try:
+                records += read_records(header, chunk, offset)
+            except Malformed as error:
+                where = f"{self._log.directory}, offset {header.base_offset}"
+                raise CorruptLog(f"{where}: {error}") from error
+            if len(records) >= RECORDS_PER_CHUNK:
+                yield records
+                records = []
+                await asyncio.sleep(0)
+        if records:
+            yield records
+
+    def append(self, records: Sequence[LogRecord]) -> "asyncio.Future[int]":
+        """See PartitionLog: one batch."""
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        if self._closed:
+            future.set_exception(OutcomeUnknown("the log is closed"))
+            return future
+        if not self.is_current():
+            future.set_exception(Fenced(f"partition {self.partition}, epoch {self.epoch}"))
+            return future
+        if records:
+            batch = build_batch(records)
+            if len(batch) > self._storage.max_append_bytes:
+                most = self._storage.max_append_bytes
+                raise TooLarge(f"a batch of {len(batch)} bytes, at most {most} are taken")
+            try:
+                self._log.append(batch)
+            except OSError as error:
+                future.set_exception(error)
+                return future
+        last_offset = self._log.end_offset - 1
+        flushed = self._storage.flusher.flush(self._log)
+        if flushed.done():
+            _pass_on(flushed, future, last_offset)
+        else:
+            flushed.add_done_callback(lambda done: _pass_on(done, future, last_offset))
+        return future
+
+    def is_current(self) -> bool:
+        """Whether no later tenure has begun."""
+        return self._storage.epoch(self.partition) == self.epoch
+
+    async def close(self) -> None:
+        """See PartitionLog."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._log.failed is None:
+            await asyncio.wait([self._storage.flusher.flush(self._log)])
+        self._storage.closed(self.partition, self._log)
+
+
+def _pass_on(
+    flushed: "asyncio.Future[None]", future: "asyncio.Future[int]", last_offset: int
+) -> None:
+    if future.done():
+        return
+    if flushed.cancelled():
+        future.set_exception(OutcomeUnknown("the flush was cancelled"))
+    elif (error := flushed.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(last_offset)
+
+
+class SegmentStorage:
+    """Implements storage.base.Storage in a data directory that is ours alone."""
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        flusher: Flusher,
+        *,
+        partitions: int,
+        segment_bytes: int,
+        topic_id: UUID,
+        report: Report,
+        files: Files = SYSTEM_FILES,
+        max_append_bytes: int = MAX_APPEND_BYTES,
+    ) -> None:
+        self.max_append_bytes = max_append_bytes
+        self.flusher = flusher
+        self._directory = directory
+        self._partitions = partitions
+        self._segment_bytes = segment_bytes
+        self._topic_id = topic_id
+        self._report = report
+        self._files = files
+        self._epochs = [0] * partitions
+        self._cut_to: dict[int, int] = {}
+        """Where logs that failed were durable to, by partition."""
+
+    async def start(self, on_assigned: PartitionCallback, _on_lost: PartitionCallback) -> None:
+        """See Storage; a data directory has one owner, so all partitions are ours for good."""
+        for partition in range(self._partitions):
+            await on_assigned(partition)
+
+    async def claim(self, partition: int) -> SegmentPartitionLog:
+        """See Storage."""
+        last = self._epochs[partition] or self._directory.start * _EPOCHS_PER_START
+        self._epochs[partition] = last + 1
+        return SegmentPartitionLog(self, partition, last + 1)
+
+    def owner(self, _partition: int) -> Node | None:
+        """Nobody but us; who we are is the directory's business."""
+        return None
+
+    async def stop(self) -> None:
+        """See Storage; the flusher and the directory are closed by whoever made them."""
+
+    # --- for SegmentPartitionLog ---
+
+    def epoch(self, partition: int) -> int:
+        """The epoch of the latest claim."""
+        return self._epochs[partition]
+
+    def open_log(self, partition: int) -> SegmentLog:
+        """Open a partition's log as it was last durable. Raises CorruptLog, OSError."""
+        path = self._directory.path / f"{TOPIC}-{partition}"
+        log = SegmentLog(path, files=self._files, segment_bytes=self._segment_bytes)
+        if log.cut_bytes:
+            self._report("torn_tail_cut", directory=str(path), bytes=log.cut_bytes)
+        if partition in self._cut_to:
+            log.truncate(self._cut_to.pop(partition))
+        if not (path / "partition.metadata").exists():
+            self._mark(log)
+        return log
+
+    def closed(self, partition: int, log: SegmentLog) -> None:
+        """Close a log; what was never synced of one that failed is cut at the next claim."""
+        if log.failed is not None:
+            self._cut_to[partition] = log.durable_offset
+        log.close()
+
+    def _mark(self, log: SegmentLog) -> None:
+        """Write what a broker wants to see in a partition's directory."""
+        topic_id = base64.urlsafe_b64encode(self._topic_id.bytes).decode().rstrip("=")
+        text = f"version: 0\ntopic_id: {topic_id}"
+        self._files.replace(log.directory / "partition.metadata", text.encode())
+        self._files.replace(log.directory / "leader-epoch-checkpoint", b"0\n1\n0 0\n")
