@@ -6,7 +6,6 @@ becomes visible, so a topic id that a client has seen outlives every crash.
 
 import base64
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from coordinator_server.ports import Ids, TopicInfo
+from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.names import (
     GROUP_METADATA_TOPIC,
@@ -37,13 +37,21 @@ class TopicCatalog:
     `__consumer_offsets` is always in it, with the coordinator's number of partitions.
     """
 
-    def __init__(self, directory: Path, ids: Ids, *, offsets_partitions: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        ids: Ids,
+        *,
+        offsets_partitions: int,
+        files: Files = SYSTEM_FILES,
+    ) -> None:
         """Load the catalog of a data directory, or begin an empty one.
 
         Raises CorruptCatalog, OSError.
         """
         self._path = directory / FILE_NAME
         self._ids = ids
+        self._files = files
         self._listeners: list[Callable[[str], None]] = []
         self._topics = load(self._path) if self._path.exists() else {}
         self._index()
@@ -140,12 +148,17 @@ class TopicCatalog:
             self._replace({**self._topics, **dict(zip(names, changed, strict=True))}, names)
 
     def _replace(self, topics: dict[str, TopicInfo], changed: Iterable[str]) -> None:
-        store(self._path, topics)
+        self._store(topics)
         self._topics = topics
         self._index()
         for name in changed:
             for listener in self._listeners:
                 listener(name)
+
+    def _store(self, topics: Mapping[str, TopicInfo]) -> None:
+        document = {"version": FORMAT, "topics": [_write(topic) for topic in topics.values()]}
+        self._files.make_directory(self._path.parent)
+        self._files.replace(self._path, json.dumps(document, indent=1).encode())
 
     def _index(self) -> None:
         self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
@@ -172,23 +185,6 @@ def load(path: Path) -> dict[str, TopicInfo]:
     except (ValueError, KeyError, TypeError) as fault:
         raise CorruptCatalog(f"{path}: not a topic catalog: {fault!r}") from fault
     return {topic.name: topic for topic in topics}
-
-
-def store(path: Path, topics: Mapping[str, TopicInfo]) -> None:
-    """Replace a catalog file atomically and durably. Raises OSError."""
-    document = {"version": FORMAT, "topics": [_write(topic) for topic in topics.values()]}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".json.new")
-    with fresh.open("wb") as file:
-        file.write(json.dumps(document, indent=1).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _write(topic: TopicInfo) -> dict[str, Any]:

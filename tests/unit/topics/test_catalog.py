@@ -169,13 +169,13 @@ def test_an_unknown_topic_cannot_be_deleted(tmp_path: Path) -> None:
 
 def test_an_unfinished_replacement_of_the_file_is_ignored(tmp_path: Path) -> None:
     created = opened(tmp_path).create([("orders", 4)])
-    (tmp_path / "topics.json.new").write_bytes(b'{"version": 1, "top')
+    (tmp_path / "topics.json.tmp").write_bytes(b'{"version": 1, "top')
     assert opened(tmp_path).get("orders") == created[0]
 
 
 def test_nothing_changes_when_the_file_cannot_be_written(tmp_path: Path) -> None:
     catalog = opened(tmp_path)
-    (tmp_path / "topics.json.new").mkdir()
+    (tmp_path / "topics.json.tmp").mkdir()
     with pytest.raises(OSError, match="directory"):
         catalog.create([("orders", 4)])
     assert catalog.get("orders") is None

@@ -1,0 +1,135 @@
+"""ListOffsets (key 2): offsets of a partition by timestamp.
+
+v1: one offset per partition. v2: isolation level. v4: leader epochs (KIP-320). v6: flexible.
+v7: -3, the offset of the largest timestamp (KIP-734). v8: -4, the earliest local offset
+(KIP-405). v9: -5, the latest tiered offset (KIP-1005). v10: timeout of remote storage (KIP-1075),
+which there is none of.
+
+Nothing beyond the high watermark is answered, and there are no transactions, so both isolation
+levels see the same.
+"""
+
+from collections import Counter
+
+from coordinator_server.api.call import Call
+from coordinator_server.api.partitions import check_partition
+from coordinator_server.api.services import Services
+from coordinator_server.ports import Operation, TopicInfo
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.service import LEADER_EPOCH
+from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""Since which version a negative timestamp has a meaning."""
+
+
+async def handle(
+    call: Call, request: ListOffsetsRequest, services: Services
+) -> ListOffsetsResponse:
+    """Answer for every partition once, each with its own error."""
+    mentions = Counter(
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        of_topic = answers.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if index not in of_topic:
+                duplicate = mentions[topic.name, index] > 1
+                of_topic[index] = await _answer(call, topic.name, partition, duplicate, services)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=name, partitions=list(of_topic.values()))
+            for name, of_topic in answers.items()
+        ]
+    )
+
+
+def refuse(request: ListOffsetsRequest, error: ErrorCode, _version: int) -> ListOffsetsResponse:
+    """An error for every partition."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(
+                        partition_index=partition.partition_index, error_code=error
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+async def _answer(
+    call: Call, name: str, partition: ListOffsetsPartition, duplicate: bool, services: Services
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
+    try:
+        topic = check_partition(
+            call,
+            name,
+            partition.partition_index,
+            Operation.DESCRIBE,
+            services,
+            leader_epoch=partition.current_leader_epoch,
+        )
+        _check_timestamp(call.version, partition.timestamp, duplicate)
+        await _look_up(call.version, topic, partition, answer, services)
+    except TopicError as refusal:
+        answer.error_code = refusal.error
+    return answer
+
+
+def _check_timestamp(version: int, timestamp: int, duplicate: bool) -> None:
+    if duplicate:
+        raise TopicError(ErrorCode.INVALID_REQUEST, "The partition is named more than once.")
+    if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
+        raise TopicError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"Timestamp {timestamp} has no meaning in version {version}.",
+        )
+
+
+async def _look_up(
+    version: int,
+    topic: TopicInfo,
+    partition: ListOffsetsPartition,
+    answer: ListOffsetsPartitionResponse,
+    services: Services,
+) -> None:
+    topics, index, timestamp = services.topics, partition.partition_index, partition.timestamp
+    if timestamp == LATEST_TIERED:
+        return
+    if timestamp in (LATEST, EARLIEST, EARLIEST_LOCAL):
+        earliest, latest = await topics.offsets(topic, index)
+        answer.offset = latest if timestamp == LATEST else earliest
+    else:
+        found = await (
+            topics.offset_of_max_timestamp(topic, index)
+            if timestamp == MAX_TIMESTAMP
+            else topics.offset_for_timestamp(topic, index, timestamp)
+        )
+        if found is None:
+            return
+        answer.timestamp, answer.offset = found
+    if version >= 4:
+        answer.leader_epoch = LEADER_EPOCH

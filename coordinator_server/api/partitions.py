@@ -1,0 +1,59 @@
+"""What Produce, Fetch and ListOffsets check before they touch a partition."""
+
+from typing import NoReturn
+
+from coordinator_server.api.call import Call
+from coordinator_server.api.services import Services
+from coordinator_server.ports import Operation, Resource, TopicInfo
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.service import LEADER_EPOCH
+from protocol.errors import ErrorCode
+
+UNKNOWN_EPOCH = -1
+
+
+def check_partition(
+    call: Call,
+    name: str,
+    index: int,
+    operation: Operation,
+    services: Services,
+    *,
+    leader_epoch: int = UNKNOWN_EPOCH,
+) -> TopicInfo:
+    """The topic of a partition that exists, may be accessed and is led here.
+
+    Raises TopicError with TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION,
+    FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+    """
+    if not services.authorizer.allowed(call.caller, operation, Resource.TOPIC, name):
+        raise TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"No {operation.name} on '{name}'.")
+    topic = services.image.get(name)
+    if topic is None or not 0 <= index < topic.partitions:
+        raise TopicError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {index} of '{name}'."
+        )
+    if topic.internal:
+        _refuse_internal(name, operation)
+    if leader_epoch not in (UNKNOWN_EPOCH, LEADER_EPOCH):
+        older = leader_epoch < LEADER_EPOCH
+        raise TopicError(
+            ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"Leader epoch {leader_epoch} of '{name}' is not {LEADER_EPOCH}.",
+        )
+    return topic
+
+
+def _refuse_internal(name: str, operation: Operation) -> NoReturn:
+    """The coordinator's own log is not part of the data plane.
+
+    Kafka refuses to write it with the same error, but lets it be read; readers get an error here
+    after which they give up rather than ask for ever.
+    """
+    if operation is Operation.WRITE:
+        raise TopicError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}"
+        )
+    raise TopicError(
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Internal topic {name} cannot be read by clients."
+    )

@@ -1,0 +1,213 @@
+"""One topic partition: its log, opened on first use, its high watermark and who waits for more."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.timestamps import Search, TimestampAndOffset
+from protocol.errors import ErrorCode
+
+OpenLog = Callable[[bool], SegmentLog | None]
+"""`open_log(create)` opens a partition's log, blocking; None if there is none and none is made."""
+
+
+class Appended(NamedTuple):
+    """Where records went; `durable` is done when they are on disk under the flush policy."""
+
+    base_offset: int
+    log_start_offset: int
+    durable: "asyncio.Future[None]"
+
+
+class Waiter:
+    """A parked Fetch; `done` completes when enough bytes have become readable."""
+
+    __slots__ = ("_missing", "done")
+
+    def __init__(self, missing: int) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._missing = missing
+
+    def arrived(self, size: int) -> None:
+        """Count `size` more bytes."""
+        self._missing -= size
+        if self._missing <= 0:
+            self.release()
+
+    def release(self) -> None:
+        """Let the Fetch go, whatever has arrived."""
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+class Partition:
+    """The records of a topic partition; they are readable up to the high watermark.
+
+    A partition that never had a record has no directory and no open file.
+    """
+
+    __slots__ = (
+        "_absent",
+        "_closed",
+        "_cut_to",
+        "_flusher",
+        "_log",
+        "_open_log",
+        "_opening",
+        "_waiters",
+        "high_watermark",
+    )
+
+    def __init__(self, open_log: OpenLog, flusher: Flusher) -> None:
+        self.high_watermark = 0
+        self._open_log = open_log
+        self._flusher = flusher
+        self._log: SegmentLog | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._waiters: set[Waiter] = set()
+        self._absent = False
+        self._cut_to: int | None = None
+        self._closed = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be read without waiting: its log is open, or it is known to have none."""
+        return self._log is not None or self._absent
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset there is."""
+        return 0 if self._log is None else self._log.start_offset
+
+    async def open(self, *, create: bool = False) -> None:
+        """Open the log if it is not open yet; once, however many ask for it.
+
+        Raises TopicError with KAFKA_STORAGE_ERROR, or UNKNOWN_TOPIC_OR_PARTITION after `close`.
+        """
+        while self._log is None and (create or not self._absent):
+            self._check_open()
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._run_open(create))
+            try:
+                # A client that goes away must not cancel what others wait for.
+                await asyncio.shield(self._opening)
+            except (OSError, CorruptLog) as failure:
+                raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+
+    async def _run_open(self, create: bool) -> None:
+        try:
+            log = await asyncio.to_thread(self._open_and_cut, create)
+        finally:
+            self._opening = None
+        self._absent = log is None
+        if log is not None and self._closed:
+            log.close()
+        elif log is not None:
+            self._log = log
+            self._cut_to = None
+            self.high_watermark = log.end_offset
+
+    def _open_and_cut(self, create: bool) -> SegmentLog | None:
+        log = self._open_log(create)
+        if log is not None and self._cut_to is not None:
+            log.truncate(self._cut_to)
+        return log
+
+    def append(self, batch: bytes) -> Appended:
+        """Append one validated batch to the open log.
+
+        Raises TopicError with KAFKA_STORAGE_ERROR or UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        self._check_open()
+        log = self._log
+        if log is None:
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "The log has failed; it is reopened.")
+        try:
+            base_offset = log.append(batch)
+        except OSError as failure:
+            self._drop_if_failed(log)
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+        durable = self._flusher.flush(log)
+        end = log.end_offset
+        if durable.done():
+            self._became_durable(log, end, len(batch), durable)
+        else:
+            durable.add_done_callback(partial(self._became_durable, log, end, len(batch)))
+        return Appended(base_offset, log.start_offset, durable)
+
+    def _became_durable(
+        self, log: SegmentLog, end: int, size: int, durable: "asyncio.Future[None]"
+    ) -> None:
+        if durable.cancelled() or durable.exception() is not None:
+            self._drop_if_failed(log)
+            return
+        self.high_watermark = max(self.high_watermark, end)
+        for waiter in tuple(self._waiters):
+            waiter.arrived(size)
+
+    def _drop_if_failed(self, log: SegmentLog) -> None:
+        """Give up a log that failed; it is opened again, without what was never readable."""
+        if log is self._log and log.failed is not None and not self._closed:
+            self._cut_to = self.high_watermark
+            self._log = None
+            log.close()
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
+        """Whole batches from the one with `offset` on, up to the high watermark.
+
+        At most `max_bytes`, but for the first batch when `at_least_one` is asked for.
+        Raises TopicError with OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR.
+        """
+        self._check_open()
+        if self._log is None and not self._absent:
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "The log has failed; it is reopened.")
+        end = 0 if self._log is None else self._log.end_offset
+        if not self.start_offset <= offset <= end:
+            raise TopicError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Offset {offset} is not within {self.start_offset} to {end}.",
+            )
+        if self._log is None or offset >= self.high_watermark:
+            return b""
+        if max_bytes <= 0 and not at_least_one:
+            return b""
+        try:
+            records = self._log.read(offset, max(max_bytes, 0), self.high_watermark)
+        except (OSError, CorruptLog) as failure:
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+        return records if at_least_one or len(records) <= max_bytes else b""
+
+    async def search(self, search: Search) -> TimestampAndOffset | None:
+        """Search the readable records by timestamp. Raises TopicError with KAFKA_STORAGE_ERROR."""
+        await self.open()
+        if self._log is None:
+            return None
+        try:
+            return await asyncio.to_thread(search, self._log, self.high_watermark)
+        except (OSError, CorruptLog) as failure:
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+
+    def watch(self, waiter: Waiter) -> None:
+        """Tell `waiter` of every byte that becomes readable from now on."""
+        self._waiters.add(waiter)
+
+    def unwatch(self, waiter: Waiter) -> None:
+        """Tell it no more."""
+        self._waiters.discard(waiter)
+
+    def close(self) -> None:
+        """Close the log for good; parked Fetches go and find the partition unknown."""
+        self._closed = True
+        for waiter in tuple(self._waiters):
+            waiter.release()
+        if self._log is not None:
+            self._log.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition has been closed.")

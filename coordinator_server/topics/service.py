@@ -1,0 +1,246 @@
+"""The data plane behind Produce, Fetch, ListOffsets and the topic APIs.
+
+Partitions are opened on first use and written in Kafka's segment format; a Fetch that has to wait
+is a future among the waiters of its partitions, completed by the append that brings enough.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from coordinator_server.ports import Clock, TopicInfo
+from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.topics.catalog import TopicCatalog
+from coordinator_server.topics.directories import Directories
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.names import INTERNAL_TOPICS
+from coordinator_server.topics.partition import Appended, Partition, Waiter
+from coordinator_server.topics.timestamps import TimestampAndOffset, first_from, latest
+from coordinator_server.topics.validation import BatchRules, validated
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+LEADER_EPOCH = 0
+"""One node leads everything for ever, so the epoch never moves."""
+
+FETCH_MAX_BYTES = 57_671_680
+"""The default of Kafka's `fetch.max.bytes`."""
+
+INLINE_CHECK_BYTES = 16 * 1024
+"""Larger batches are checked in a thread: 16 KiB of small records take about a millisecond."""
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+"""As in Kafka, no request makes more partitions than this."""
+
+log = structlog.get_logger(__name__)
+
+
+class FetchWant(NamedTuple):
+    """One partition of a Fetch request; the partition exists."""
+
+    topic: TopicInfo
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class FetchPart:
+    """What a Fetch found in one partition; offsets are -1 where there is an error."""
+
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    records: bytes = b""
+
+
+class Topics:
+    """The topics of the standalone mode: the catalog and their records."""
+
+    def __init__(
+        self,
+        catalog: TopicCatalog,
+        directories: Directories,
+        flusher: Flusher,
+        clock: Clock,
+        rules: BatchRules,
+        *,
+        fetch_max_bytes: int = FETCH_MAX_BYTES,
+    ) -> None:
+        self.catalog = catalog
+        self._directories = directories
+        self._flusher = flusher
+        self._clock = clock
+        self._rules = rules
+        self._fetch_max_bytes = fetch_max_bytes
+        self._partitions: dict[tuple[UUID, int], Partition] = {}
+        self._parked: set[Waiter] = set()
+        self._draining = False
+
+    @property
+    def parked(self) -> int:
+        """How many Fetches wait."""
+        return len(self._parked)
+
+    def auto_create(self, names: Iterable[str], partitions: int) -> None:
+        """Create what can be created of `names`, with one write; the rest stays unknown."""
+        sound: list[tuple[str, int]] = []
+        for name in names:
+            total = (len(sound) + 1) * partitions
+            if name in INTERNAL_TOPICS or total > MAX_PARTITIONS_PER_REQUEST:
+                continue
+            try:
+                self.catalog.check_new(name)
+            except TopicError as refusal:
+                log.warning("topic_not_created", topic=name, why=str(refusal))
+            else:
+                sound.append((name, partitions))
+        try:
+            self.catalog.create(sound)
+        except OSError as failure:
+            log.error("topics_not_created", topics=[name for name, _ in sound], why=str(failure))
+
+    async def delete(self, names: Sequence[str]) -> None:
+        """Delete topics and their records. Raises TopicError, OSError; nothing is deleted then."""
+        before = dict(self.catalog.topics())
+        self.catalog.delete(names)
+        for topic in (before[name] for name in names):
+            for index in range(topic.partitions):
+                partition = self._partitions.pop((topic.topic_id, index), None)
+                if partition is not None:
+                    partition.close()
+            try:
+                await asyncio.to_thread(self._directories.remove, topic)
+            except OSError as failure:
+                log.error("topic_files_not_removed", topic=topic.name, why=str(failure))
+
+    async def produce(
+        self, topic: TopicInfo, index: int, records: bytes | None, *, zstd_allowed: bool = True
+    ) -> Appended:
+        """Append one batch of a client; the result tells when it is durable. Raises TopicError."""
+        check = partial(
+            validated, records, self._rules, self._clock.wall_ms(), zstd_allowed=zstd_allowed
+        )
+        large = len(records or b"") > INLINE_CHECK_BYTES
+        batch = await asyncio.to_thread(check) if large else check()
+        partition = self._partition(topic, index)
+        await partition.open(create=True)
+        return partition.append(batch)
+
+    async def fetch(
+        self,
+        wants: Sequence[FetchWant],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+    ) -> list[FetchPart]:
+        """Records for every want, in order, waiting up to `max_wait_ms` for `min_bytes` of them.
+
+        Together at most `max_bytes`, and never more than the server's own limit, but for the
+        very first batch, without which a client could not get past a large one (KIP-74).
+        An error in any partition is answered at once, as in Kafka.
+        """
+        partitions = [self._partition(want.topic, want.partition) for want in wants]
+        refused = await self._open(partitions)
+        max_bytes = min(max_bytes, self._fetch_max_bytes)
+        parts = self._read(wants, partitions, refused, max_bytes)
+        missing = min(min_bytes, max_bytes) - sum(len(part.records) for part in parts)
+        failed = any(part.error != ErrorCode.NONE for part in parts)
+        if not wants or missing <= 0 or max_wait_ms <= 0 or failed or self._draining:
+            return parts
+        del parts
+        await self._park(partitions, missing, max_wait_ms)
+        return self._read(wants, partitions, refused, max_bytes)
+
+    async def offsets(self, topic: TopicInfo, index: int) -> tuple[int, int]:
+        """The first offset and the high watermark. Raises TopicError."""
+        partition = self._partition(topic, index)
+        await partition.open()
+        return partition.start_offset, partition.high_watermark
+
+    async def offset_for_timestamp(
+        self, topic: TopicInfo, index: int, timestamp: int
+    ) -> TimestampAndOffset | None:
+        """The first record not older than `timestamp` (ms), if there is one. Raises TopicError."""
+        return await self._partition(topic, index).search(partial(first_from, timestamp))
+
+    async def offset_of_max_timestamp(
+        self, topic: TopicInfo, index: int
+    ) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp, if there are any. Raises TopicError."""
+        return await self._partition(topic, index).search(latest)
+
+    def release(self) -> None:
+        """Answer every parked Fetch with what there is, and park none any more."""
+        self._draining = True
+        for waiter in tuple(self._parked):
+            waiter.release()
+
+    def close(self) -> None:
+        """Release what is parked and close all logs; what is not durable is the flusher's."""
+        self.release()
+        for partition in self._partitions.values():
+            partition.close()
+        self._partitions.clear()
+
+    def _partition(self, topic: TopicInfo, index: int) -> Partition:
+        key = (topic.topic_id, index)
+        partition = self._partitions.get(key)
+        if partition is None:
+            open_log = partial(self._directories.open_log, topic, index)
+            partition = self._partitions[key] = Partition(open_log, self._flusher)
+        return partition
+
+    async def _open(self, partitions: Iterable[Partition]) -> dict[Partition, TopicError]:
+        """Open all, so that what follows does not wait; those that cannot be opened come back."""
+        refused: dict[Partition, TopicError] = {}
+        for partition in partitions:
+            if not partition.is_open:
+                try:
+                    await partition.open()
+                except TopicError as refusal:
+                    refused[partition] = refusal
+        return refused
+
+    def _read(
+        self,
+        wants: Sequence[FetchWant],
+        partitions: Sequence[Partition],
+        refused: dict[Partition, TopicError],
+        max_bytes: int,
+    ) -> list[FetchPart]:
+        parts = []
+        left, empty = max_bytes, True
+        for want, partition in zip(wants, partitions, strict=True):
+            try:
+                if partition in refused:
+                    raise refused[partition]
+                records = partition.read(want.offset, min(want.max_bytes, left), at_least_one=empty)
+            except TopicError as refusal:
+                parts.append(FetchPart(refusal.error))
+                continue
+            parts.append(
+                FetchPart(ErrorCode.NONE, partition.high_watermark, partition.start_offset, records)
+            )
+            left -= len(records)
+            empty = empty and not records
+        return parts
+
+    async def _park(self, partitions: Iterable[Partition], missing: int, max_wait_ms: int) -> None:
+        waiter = Waiter(missing)
+        self._parked.add(waiter)
+        for partition in partitions:
+            partition.watch(waiter)
+        try:
+            await asyncio.wait((waiter.done,), timeout=max_wait_ms / 1000)
+        finally:
+            self._parked.discard(waiter)
+            for partition in partitions:
+                partition.unwatch(waiter)

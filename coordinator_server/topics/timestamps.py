@@ -1,0 +1,58 @@
+"""Searches a log by timestamp, from its beginning: Kafka's time index is not kept.
+
+Everything here reads files and blocks; it is called in a thread.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from coordinator_server.storage.segments.log import SegmentLog
+from protocol.batch import BatchHeader, LogRecord, read_records
+from protocol.errors import Malformed
+
+MAX_UNPACKED_BYTES = 4 * 1024 * 1024
+"""A batch of more plain bytes than this is not searched within; its first record stands for it."""
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record's timestamp (ms since the epoch) and offset."""
+
+    timestamp: int
+    offset: int
+
+
+Search = Callable[[SegmentLog, int], TimestampAndOffset | None]
+"""`search(log, up_to)` looks at the records before the offset `up_to`."""
+
+
+def first_from(timestamp: int, log: SegmentLog, up_to: int) -> TimestampAndOffset | None:
+    """The first record whose timestamp is not before `timestamp`. Raises CorruptLog, OSError."""
+    for header, chunk, at in log.batches():
+        if header.base_offset >= up_to:
+            return None
+        if header.max_timestamp >= timestamp:
+            for found in _records(header, chunk, at):
+                if found.timestamp >= timestamp:
+                    return found
+    return None
+
+
+def latest(log: SegmentLog, up_to: int) -> TimestampAndOffset | None:
+    """The first of the records with the largest timestamp. Raises CorruptLog, OSError."""
+    best: tuple[BatchHeader, bytes, int] | None = None
+    for header, chunk, at in log.batches():
+        if header.base_offset >= up_to:
+            break
+        if best is None or header.max_timestamp > best[0].max_timestamp:
+            best = header, chunk, at
+    return None if best is None else max(_records(*best), key=lambda found: found.timestamp)
+
+
+def _records(header: BatchHeader, chunk: bytes, at: int) -> Iterator[TimestampAndOffset]:
+    try:
+        records: list[LogRecord] = read_records(header, chunk, at, MAX_UNPACKED_BYTES)
+    except Malformed:
+        yield TimestampAndOffset(header.max_timestamp, header.base_offset)
+        return
+    for record in records:
+        yield TimestampAndOffset(record.timestamp, record.offset)

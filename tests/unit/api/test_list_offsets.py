@@ -1,0 +1,143 @@
+"""ListOffsets finds offsets by timestamp, and refuses as Kafka refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.api import list_offsets
+from coordinator_server.api.services import Services
+from coordinator_server.ports import Operation, Resource
+from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from tests.support.api import FakeCall, fake_services
+from tests.support.data_plane import make_topics, produced
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+
+
+@pytest.fixture
+async def services(tmp_path: Path) -> Services:
+    services = fake_services(make_topics(tmp_path))
+    services.topics.catalog.create([("orders", 2)])
+    await produced(services.topics, "orders", 0, (1000, b"a"), (1010, b"b"))
+    await produced(services.topics, "orders", 0, (1030, b"c"), (1020, b"d"))
+    return services
+
+
+async def ask(
+    services: Services, *partitions: ListOffsetsPartition, topic: str = "orders", version: int = 10
+) -> list[ListOffsetsPartitionResponse]:
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=list(partitions))])
+    response = await list_offsets.handle(FakeCall(version), request, services)
+    (answered,) = response.topics
+    assert answered.name == topic
+    return answered.partitions
+
+
+def at(timestamp: int, index: int = 0, epoch: int = -1) -> ListOffsetsPartition:
+    return ListOffsetsPartition(
+        partition_index=index, timestamp=timestamp, current_leader_epoch=epoch
+    )
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [
+        (LATEST, (-1, 4, 0)),
+        (EARLIEST, (-1, 0, 0)),
+        (EARLIEST_LOCAL, (-1, 0, 0)),
+        (LATEST_TIERED, (-1, -1, -1)),
+        (MAX_TIMESTAMP, (1030, 2, 0)),
+        (0, (1000, 0, 0)),
+        (1000, (1000, 0, 0)),
+        (1001, (1010, 1, 0)),
+        (1011, (1030, 2, 0)),
+        (1030, (1030, 2, 0)),
+        (1031, (-1, -1, -1)),
+    ],
+)
+async def test_offsets_are_found_by_timestamp(
+    services: Services, timestamp: int, found: tuple[int, int, int]
+) -> None:
+    (answer,) = await ask(services, at(timestamp))
+    assert answer.error_code == ErrorCode.NONE
+    assert (answer.timestamp, answer.offset, answer.leader_epoch) == found
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [
+        (LATEST, (-1, 0)),
+        (EARLIEST, (-1, 0)),
+        (MAX_TIMESTAMP, (-1, -1)),
+        (0, (-1, -1)),
+    ],
+)
+async def test_an_empty_partition_has_ends_but_no_records(
+    services: Services, timestamp: int, found: tuple[int, int]
+) -> None:
+    (answer,) = await ask(services, at(timestamp, index=1))
+    assert (answer.error_code, answer.timestamp, answer.offset) == (0, *found)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "version"),
+    [(MAX_TIMESTAMP, 6), (EARLIEST_LOCAL, 7), (LATEST_TIERED, 8), (-6, 10), (-(2**63), 10)],
+)
+async def test_a_timestamp_without_a_meaning_in_the_version_is_unsupported(
+    services: Services, timestamp: int, version: int
+) -> None:
+    (answer,) = await ask(services, at(timestamp), version=version)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert (answer.timestamp, answer.offset) == (-1, -1)
+
+
+async def test_the_leader_epoch_is_told_from_version_4_on(services: Services) -> None:
+    (answer,) = await ask(services, at(LATEST), version=3)
+    assert answer.leader_epoch == -1
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [
+        (-1, ErrorCode.NONE),
+        (0, ErrorCode.NONE),
+        (1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (-2, ErrorCode.FENCED_LEADER_EPOCH),
+    ],
+)
+async def test_another_leader_epoch_is_refused(
+    services: Services, epoch: int, error: ErrorCode
+) -> None:
+    (answer,) = await ask(services, at(LATEST, epoch=epoch))
+    assert answer.error_code == error
+
+
+@pytest.mark.parametrize(("topic", "index"), [("nothing", 0), ("orders", 2), ("orders", -1)])
+async def test_an_unknown_partition_is_unknown(services: Services, topic: str, index: int) -> None:
+    (answer,) = await ask(services, at(LATEST, index=index), topic=topic)
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_partition_named_twice_is_an_invalid_request(services: Services) -> None:
+    first, second = await ask(services, at(LATEST), at(EARLIEST), at(LATEST, index=1))
+    assert first.error_code == ErrorCode.INVALID_REQUEST
+    assert (second.partition_index, second.error_code) == (1, ErrorCode.NONE)
+
+
+async def test_describe_on_the_topic_is_needed(tmp_path: Path) -> None:
+    denied = {(Operation.DESCRIBE, Resource.TOPIC, "orders")}
+    services = fake_services(make_topics(tmp_path), denied=denied)
+    services.topics.catalog.create([("orders", 1)])
+    (answer,) = await ask(services, at(LATEST))
+    assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+async def test_the_log_of_the_offsets_topic_is_not_for_clients(services: Services) -> None:
+    (answer,) = await ask(services, at(LATEST), topic="__consumer_offsets")
+    assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED

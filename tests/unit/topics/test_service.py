@@ -1,0 +1,130 @@
+"""Topics keep records over restarts, delete them with their topic, and survive failing disks."""
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.service import FetchWant, Topics
+from protocol.errors import ErrorCode
+from tests.support.data_plane import batch_of, make_topics, produced, records_in
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture
+def topics(tmp_path: Path) -> Topics:
+    topics = make_topics(tmp_path)
+    topics.catalog.create([("orders", 2)])
+    return topics
+
+
+def files_of(data: Path, topic: str) -> list[Path]:
+    return list(data.glob(f"{topic}*"))
+
+
+async def test_records_and_offsets_survive_a_restart(tmp_path: Path, topics: Topics) -> None:
+    await produced(topics, "orders", 1, (NOW, b"a"), (NOW, b"b"))
+    topics.close()
+    again = make_topics(tmp_path)
+    assert await records_in(again, "orders", 1) == [(0, b"a"), (1, b"b")]
+    assert await produced(again, "orders", 1, (NOW, b"c")) == 2
+
+
+async def test_a_deleted_topic_loses_its_records_and_its_files(
+    tmp_path: Path, topics: Topics
+) -> None:
+    await produced(topics, "orders", 0, (NOW, b"a"))
+    await topics.delete(["orders"])
+    assert not files_of(tmp_path, "orders")
+    topics.catalog.create([("orders", 2)])
+    assert await records_in(topics, "orders", 0) == []
+    assert await produced(topics, "orders", 0, (NOW, b"b")) == 0
+
+
+async def test_a_log_is_opened_once_however_many_ask(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+    directories = topics._directories
+    real = directories.open_log
+
+    def counting(*args: object) -> object:
+        opened.append(1)
+        return real(*args)  # type: ignore[arg-type]  # passed on as it came
+
+    monkeypatch.setattr(directories, "open_log", counting)
+    await asyncio.gather(*(produced(topics, "orders", 0, (NOW, b"x")) for _ in range(10)))
+    assert opened == [1]
+    assert len(await records_in(topics, "orders", 0)) == 10
+
+
+async def test_a_caller_that_gives_up_does_not_spoil_the_opening_for_others(
+    topics: Topics,
+) -> None:
+    topic = topics.catalog.topics()["orders"]
+    batch = batch_of((NOW, b"a"))
+    given_up = asyncio.create_task(topics.produce(topic, 0, batch))
+    other = asyncio.create_task(topics.produce(topic, 0, batch))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    appended = await other
+    assert appended.base_offset == 0
+    assert given_up.cancelled()
+
+
+async def test_a_disk_that_fails_at_opening_is_a_storage_error_and_is_tried_again(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics.catalog.topics()["orders"]
+
+    def failing(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(topics._directories, "open_log", failing)
+        with pytest.raises(TopicError, match="Too many open files") as refused:
+            await topics.produce(topic, 0, batch_of((NOW, b"a")))
+        assert refused.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+    topics._partitions.clear()
+    assert await produced(topics, "orders", 0, (NOW, b"a")) == 0
+
+
+async def test_one_partition_that_cannot_be_opened_does_not_spoil_a_fetch(
+    topics: Topics, tmp_path: Path
+) -> None:
+    await produced(topics, "orders", 0, (NOW, b"a"))
+    (tmp_path / "orders-1").write_bytes(b"in the way")
+    topic = topics.catalog.topics()["orders"]
+    wants = [FetchWant(topic, 1, 0, 1000), FetchWant(topic, 0, 0, 1000)]
+    failed, found = await topics.fetch(wants, max_wait_ms=60_000, min_bytes=1, max_bytes=1000)
+    assert failed.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert found.error is ErrorCode.NONE
+    assert found.records
+
+
+async def test_after_closing_partitions_are_unknown(topics: Topics) -> None:
+    topic = topics.catalog.topics()["orders"]
+    await produced(topics, "orders", 0, (NOW, b"a"))
+    partition = topics._partition(topic, 0)
+    topics.close()
+    with pytest.raises(TopicError) as refused:
+        partition.append(batch_of((NOW, b"b")))
+    assert refused.value.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_that_cannot_be_stored_is_not_created_on_first_use(
+    topics: Topics, tmp_path: Path
+) -> None:
+    (tmp_path / "topics.json.tmp").mkdir()
+    topics.auto_create(["new"], 1)
+    assert topics.catalog.get("new") is None
+
+
+def test_a_colliding_topic_does_not_keep_others_from_being_created(topics: Topics) -> None:
+    topics.catalog.create([("a.b", 1)])
+    topics.auto_create(["a_b", "new"], 1)
+    assert topics.catalog.get("a_b") is None
+    assert topics.catalog.get("new") is not None
