@@ -208,6 +208,10 @@ class App:
         """Where HTTP is served, if it is."""
         return None if self._http is None else self._http.port
 
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Make a topic. Raises TopicError, OSError."""
+        self._catalog.create([(name, partitions)])
+
     def port(self, listener: str = "PLAINTEXT") -> int:
         """The port of a listener, known from `start` on."""
         return self.server.ports[listener]

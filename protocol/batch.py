@@ -65,7 +65,8 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    records: int
+    """How many."""
 
     @property
     def size(self) -> int:
@@ -215,8 +216,8 @@ def read_records(
     body = bytes(memoryview(buffer)[at + HEADER_BYTES : at + header.size])
     if header.compression:
         body = decompress(header.compression, body, max_bytes)
-    if not 0 <= header.count <= len(body):
-        raise Malformed(f"a batch of {header.count} records in {len(body)} bytes")
+    if not 0 <= header.records <= len(body):
+        raise Malformed(f"a batch of {header.records} records in {len(body)} bytes")
     shared = (
         header.producer_id,
         header.producer_epoch,
@@ -226,7 +227,7 @@ def read_records(
     timestamp = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
     records, position = [], 0
     try:
-        for _ in range(header.count):
+        for _ in range(header.records):
             record, position = _read_record(body, position, header, timestamp, shared)
             records.append(record)
     except (IndexError, UnicodeDecodeError) as error:

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+pytest_plugins = ("coordinator_server.testing.plugin",)
+
 
 def _skipped(session: pytest.Session) -> int:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

@@ -62,23 +62,23 @@ class Flusher:
         if self._begin is not None:
             self._begin.cancel()
             self._begin = None
+        await self._settle()
+        if self._waiting:
+            self._begin_pass()
+            await self._settle()
+        self._executor.shutdown(wait=True)
+
+    async def _settle(self) -> None:
+        """Wait until no pass is under way."""
         while self._pass is not None:
             await asyncio.wait([self._pass])
             await asyncio.sleep(0)
-        if self._waiting:
-            self._begin_pass()
-            if self._pass is not None:
-                await asyncio.wait([self._pass])
-        self._executor.shutdown(wait=True)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        match self._policy:
-            case FlushPolicy.COMMIT:
-                self._begin = loop.call_soon(self._begin_pass)
-            case FlushPolicy.INTERVAL:
-                self._begin = loop.call_later(self._interval_ms / 1000, self._begin_pass)
-            case FlushPolicy.OS:
-                pass
+        if self._policy is FlushPolicy.COMMIT:
+            self._begin = loop.call_soon(self._begin_pass)
+        elif self._policy is FlushPolicy.INTERVAL:
+            self._begin = loop.call_later(self._interval_ms / 1000, self._begin_pass)
 
     def _begin_pass(self) -> None:
         self._begin = None

@@ -1,0 +1,191 @@
+"""A server in this process, on a thread of its own, for tests of clients."""
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Self, TypeVar
+
+from coordinator_server.app import App, Substitutes
+from coordinator_server.clock import ManualClock, SystemClock
+from coordinator_server.config import load
+from coordinator_server.group.reasons import Observation, RebalanceEvent
+from coordinator_server.ports import Clock
+from coordinator_server.testing.faults import Faults
+from coordinator_server.testing.timers import MovableTimers
+
+START_SECONDS = 10.0
+
+Result = TypeVar("Result")
+
+DEFAULTS: Mapping[str, str] = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "http.listener": "",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "true",
+    "log.flush": "os",
+}
+"""What differs from a server that is run: any free port, no HTTP, nothing waits for the disk."""
+
+
+class TestCoordinator:
+    """A coordinator for a test; every method may be called from any thread.
+
+    Clients connect over a real socket, so any Kafka client will do. Use it as a context manager,
+    or the `coordinator` fixture.
+    """
+
+    __test__ = False
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        """Make a coordinator with Kafka's properties, on top of DEFAULTS.
+
+        Raises ConfigError for settings that are wrong.
+        """
+        self._settings = {**DEFAULTS, **(settings or {})}
+        self._faults = Faults()
+        self._clock = ManualClock(base=SystemClock())
+        self._timers: MovableTimers | None = None
+        self._events: list[RebalanceEvent] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread: threading.Thread | None = None
+        self._app: App | None = None
+        self._data: tempfile.TemporaryDirectory[str] | None = None
+
+    # --- for tests ---
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` for a client's bootstrap servers."""
+        return f"127.0.0.1:{self._running().port()}"
+
+    def advance(self, seconds: float) -> None:
+        """Move the coordinator's clock: sessions, rebalance and other timeouts pass at once.
+
+        Timers ring in order, each at its own time. Clients do not notice, so nobody heartbeats
+        meanwhile.
+        """
+        timers = self._timers
+        if timers is None:
+            raise RuntimeError("the coordinator has not been started")
+        self._call(lambda: timers.advance(round(seconds * 1000)))
+
+    def fail(self, api: str, error: str, times: int = 1) -> None:
+        """Let the next `times` requests of an API be answered with an error.
+
+        Names are Kafka's: `coordinator.fail("JoinGroup", "NOT_COORDINATOR")`.
+        Raises ValueError for names that do not exist.
+        """
+        self._faults.plan(api, error, times)
+
+    @property
+    def pending_faults(self) -> int:
+        """How many errors planned by `fail` no client has met yet."""
+        return self._faults.pending
+
+    @property
+    def rebalances(self) -> list[RebalanceEvent]:
+        """Every rebalance that has ended, in order: reason, culprit, duration."""
+        return self._call(lambda: list(self._events))
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Make a topic. Raises TopicError if that cannot be."""
+        self._call(lambda: self._running().create_topic(name, partitions))
+
+    # --- life ---
+
+    def start(self) -> Self:
+        """Start serving. Raises OSError and whatever else keeps the server from starting."""
+        self._data = tempfile.TemporaryDirectory(prefix="coordinator-test-")
+        started: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(started,), name="coordinator", daemon=True
+        )
+        self._thread.start()
+        try:
+            started.result(START_SECONDS)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop serving and forget everything."""
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(START_SECONDS)
+            self._thread = None
+        if self._data is not None:
+            self._data.cleanup()
+            self._data = None
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self.start()
+
+    def __exit__(self, *_exc: object) -> None:
+        """Stop."""
+        self.stop()
+
+    def _run(self, started: "Future[None]") -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._start())
+        except BaseException as error:  # noqa: BLE001 - the starting thread raises it
+            started.set_exception(error)
+        else:
+            started.set_result(None)
+            self._loop.run_forever()
+        finally:
+            self._loop.run_until_complete(self._stop())
+            self._loop.close()
+
+    async def _start(self) -> None:
+        assert self._data is not None
+        settings = {**self._settings, "log.dirs": str(Path(self._data.name) / "data")}
+        config = load(environ={}, flags=settings).config
+        substitutes = Substitutes(
+            clock=self._clock,
+            timers=self._make_timers,
+            faults=self._faults,
+            observer=self._observe,
+        )
+        self._app = App(config, substitutes)
+        await self._app.start()
+        while not self._app.coordinator.is_ready:
+            await asyncio.sleep(0.001)
+
+    async def _stop(self) -> None:
+        if self._app is not None:
+            await self._app.stop()
+
+    def _make_timers(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> MovableTimers:
+        assert isinstance(clock, ManualClock)
+        self._timers = MovableTimers(loop, clock)
+        return self._timers
+
+    def _observe(self, observation: Observation) -> None:
+        if isinstance(observation, RebalanceEvent):
+            self._events.append(observation)
+
+    def _running(self) -> App:
+        if self._app is None:
+            raise RuntimeError("the coordinator has not been started")
+        return self._app
+
+    def _call(self, function: Callable[[], Result]) -> Result:
+        """Run a function on the coordinator's event loop and wait for its result."""
+        answer: Future[Result] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(function())
+            except BaseException as error:  # noqa: BLE001 - the calling thread raises it
+                answer.set_exception(error)
+
+        self._loop.call_soon_threadsafe(run)
+        return answer.result(START_SECONDS)
+
+

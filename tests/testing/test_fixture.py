@@ -1,0 +1,128 @@
+"""The `coordinator` fixture as a user of it sees it, with a real client."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from coordinator_server.config import ConfigError
+from coordinator_server.testing.server import TestCoordinator
+
+PARTITION = TopicPartition("orders", 0)
+
+
+@contextlib.asynccontextmanager
+async def consuming(server: TestCoordinator, group: str = "g") -> AsyncIterator[AIOKafkaConsumer]:
+    consumer = AIOKafkaConsumer(
+        "orders",
+        bootstrap_servers=server.bootstrap,
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        heartbeat_interval_ms=100,
+        retry_backoff_ms=20,
+        metadata_max_age_ms=500,
+    )
+    await consumer.start()
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+async def until_rebalanced(server: TestCoordinator, reason: str) -> None:
+    async with asyncio.timeout(20):
+        while reason not in {event.reason for event in server.rebalances}:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def test_client_produces_consumes_and_finds_its_commit_again(
+    coordinator: TestCoordinator,
+) -> None:
+    coordinator.create_topic("orders", partitions=1)
+    producer = AIOKafkaProducer(bootstrap_servers=coordinator.bootstrap)
+    await producer.start()
+    await producer.send_and_wait("orders", b"first")
+    await producer.stop()
+    async with consuming(coordinator) as consumer:
+        record = await asyncio.wait_for(consumer.getone(), 20)
+        assert record.value == b"first"
+        await consumer.commit()
+    async with consuming(coordinator) as consumer:
+        assert await consumer.committed(PARTITION) == 1
+
+
+async def test_moving_the_clock_expires_a_silent_member(coordinator: TestCoordinator) -> None:
+    coordinator.create_topic("orders")
+    async with consuming(coordinator):
+        coordinator.advance(10)
+        await until_rebalanced(coordinator, "session_expired")
+    (expired,) = [e for e in coordinator.rebalances if e.reason == "session_expired"]
+    assert expired.culprit.client_id.startswith("aiokafka")
+
+
+async def test_planned_error_is_answered_as_often_as_planned(coordinator: TestCoordinator) -> None:
+    coordinator.create_topic("orders")
+    async with consuming(coordinator) as consumer:
+        coordinator.fail("OffsetCommit", "TOPIC_AUTHORIZATION_FAILED")
+        with pytest.raises(KafkaError, match="TopicAuthorizationFailed"):
+            await consumer.commit({PARTITION: 0})
+        assert coordinator.pending_faults == 0
+        await consumer.commit({PARTITION: 0})
+
+
+def test_rebalances_name_reason_and_culprit(coordinator: TestCoordinator) -> None:
+    async def join_and_leave() -> None:
+        coordinator.create_topic("orders")
+        async with consuming(coordinator, "billing"):
+            pass
+
+    asyncio.run(join_and_leave())
+    joined, left = coordinator.rebalances
+    assert (joined.group_id, joined.reason, left.reason) == (
+        "billing",
+        "member_joined",
+        "member_left",
+    )
+    assert joined.culprit == left.culprit
+
+
+@pytest.mark.coordinator({"node.id": "7"})
+def test_settings_are_taken_from_the_marker(coordinator: TestCoordinator) -> None:
+    host, port = coordinator.bootstrap.split(":")
+    with socket.create_connection((host, int(port))):
+        assert coordinator._running().directory.this_node("PLAINTEXT").node_id == 7
+
+
+def test_wrong_setting_is_reported_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"group\.max\.size"), TestCoordinator(
+        {"group.max.size": "many"}
+    ):
+        pytest.fail("it must not start")
+
+
+@pytest.mark.parametrize(
+    ("api", "error", "times", "names"),
+    [
+        ("JoinTheGroup", "NOT_COORDINATOR", 1, "JoinTheGroup"),
+        ("JoinGroup", "NO_SUCH_ERROR", 1, "NO_SUCH_ERROR"),
+        ("JoinGroup", "NOT_COORDINATOR", 0, "times=0"),
+    ],
+)
+def test_fault_that_cannot_be_is_refused_by_name(
+    coordinator: TestCoordinator, api: str, error: str, times: int, names: str
+) -> None:
+    with pytest.raises(ValueError, match=names):
+        coordinator.fail(api, error, times)
+
+
+def test_stopped_coordinator_can_be_followed_by_another() -> None:
+    with TestCoordinator() as first:
+        one = first.bootstrap
+    with TestCoordinator() as second:
+        assert second.rebalances == []
+        assert one.split(":")[0] == second.bootstrap.split(":")[0]
