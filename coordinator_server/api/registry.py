@@ -14,7 +14,6 @@ from typing import Any
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
 from protocol.codec import request_decoder, response_encoder
-from protocol.errors import ErrorCode
 from protocol.headers import is_flexible, response_header_version
 
 
@@ -37,8 +36,9 @@ class Api:
     min_version: int
     max_version: int
     module: str
-    """In `coordinator_server.api`, with `handle(call, request, services)` and
-    `refuse(request, error, version)`."""
+    """In `coordinator_server.api`, with `handle(call, request, services)`, which may be a coroutine
+    function, and `refuse(request, error, version)`, which returns None where the client awaits no
+    answer at all."""
     operation: Operation | None = None
     resource: Resource | None = None
     """What a caller needs `operation` on; some APIs need more beside it, none needs less."""
@@ -103,13 +103,9 @@ class Route:
         self.encode = response_encoder(api.key, version)
         self.handle: Callable[..., Any] = module.handle
         self.is_async = inspect.iscoroutinefunction(module.handle)
-        self.refuse: Callable[..., Any] = getattr(module, "refuse", _cannot_refuse)
+        self.refuse: Callable[..., Any] = module.refuse
         self.tags = b"\0" if response_header_version(api.key, version) else b""
         """What stands between correlation id and body."""
-
-
-def _cannot_refuse(_request: Any, error: ErrorCode, _version: int) -> Any:
-    raise NotImplementedError(f"no answer for {error.name}")
 
 
 _routes: dict[tuple[int, int], Route] = {}

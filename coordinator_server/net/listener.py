@@ -79,6 +79,10 @@ class SocketServer:
         for server in self._servers:
             server.close()
         self._servers.clear()
+        for sockets in self._sockets.values():
+            for each in sockets:
+                each.close()
+        self._sockets.clear()
 
     def begin_drain(self) -> None:
         """Take no further request: connections end when what is in progress is answered."""

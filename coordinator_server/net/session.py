@@ -312,10 +312,14 @@ class Session:
             self._reject("unsupported", f"there is no API {api_key} of version {version}")
 
     def _refuse(self, call: SessionCall, error: ErrorCode) -> None:
-        """Answer with an error only; where that fails too, without an answer."""
+        """Answer with an error only; end the session where no answer is allowed, or that fails."""
         way = call.route
         try:
-            body = way.encode(way.refuse(call.request, error, call.version))
+            response = way.refuse(call.request, error, call.version)
+            if response is None:
+                self.end("no_answer", f"{way.api.key.name}: {error.name}")
+                return
+            body = way.encode(response)
         except Exception as bug:  # noqa: BLE001 - nothing is left to be said
             self.end("unanswerable", f"{way.api.key.name}: {bug!r} at {_origin(bug)}")
         else:

@@ -9,10 +9,15 @@ import pytest
 from coordinator_server.api.registry import REGISTRY, Api, announced, route
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
-from protocol.codec import load_api
+from protocol.codec import load_api, response_decoder
 from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreatableTopic
+from protocol.messages.fetch import FetchPartition, FetchTopic
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from protocol.messages.metadata import MetadataRequestTopic
 from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopic
+from protocol.messages.produce import PartitionProduceData, TopicProduceData
 from tests.support.groups import FakeCoordinator, ask, group_services
 
 ORDERS = OffsetCommitRequestTopic(
@@ -36,6 +41,22 @@ NAMING_THE_GROUP: dict[int, dict[str, Any]] = {
     ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
 }
 """What a request of each API about one group holds."""
+
+REFUSED: dict[int, dict[str, Any]] = NAMING_THE_GROUP | {
+    ApiKey.METADATA: {"topics": [MetadataRequestTopic(name="orders")]},
+    ApiKey.PRODUCE: {
+        "acks": 1,
+        "topic_data": [TopicProduceData(name="orders", partition_data=[PartitionProduceData()])],
+    },
+    ApiKey.FETCH: {"topics": [FetchTopic(topic="orders", partitions=[FetchPartition()])]},
+    ApiKey.LIST_OFFSETS: {
+        "topics": [ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition()])]
+    },
+    ApiKey.CREATE_TOPICS: {"topics": [CreatableTopic(name="orders")]},
+    ApiKey.DELETE_TOPICS: {"topic_names": ["orders"]},
+}
+NAMING_TOPICS = REFUSED.keys() - NAMING_THE_GROUP.keys()
+"""What a request that is refused holds; NAMING_TOPICS are answered topic by topic."""
 
 APIS = pytest.mark.parametrize("api", announced(), ids=lambda api: api.key.name)
 
@@ -102,3 +123,16 @@ def test_librdkafka_finds_the_versions_it_insists_on() -> None:
 def test_what_does_not_work_is_not_announced() -> None:
     assert ApiKey.INIT_PRODUCER_ID not in REGISTRY
     assert ApiKey.CONSUMER_GROUP_HEARTBEAT not in REGISTRY
+
+
+@APIS
+def test_every_api_can_refuse_in_every_version(api: Api) -> None:
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    for version in range(api.min_version, api.max_version + 1):
+        way = route(api.key, version)
+        assert way is not None
+        request = load_api(api.key).request(**REFUSED.get(api.key, {}))
+        body = way.encode(way.refuse(request, error, version))
+        response = response_decoder(api.key, version)(body, 0, len(body))
+        assert str(int(error)) in str(response)
+        assert "orders" in str(response) or api.key not in NAMING_TOPICS

@@ -48,6 +48,7 @@ class World(SimpleNamespace):
 
     server: SocketServer
     services: Services
+    context: SessionContext
     coordinator: FakeCoordinator
     counters: Counters
     clock: SettableClock
@@ -127,6 +128,7 @@ async def start() -> AsyncIterator[Start]:
         world = World(
             server=server,
             services=services,
+            context=context,
             coordinator=coordinator,
             counters=counters,
             clock=clock,
@@ -329,6 +331,15 @@ async def test_a_stop_waits_for_answers_in_progress(start: Start) -> None:
     await closing
     with pytest.raises(ConnectionRefusedError):
         await world.connect()
+
+
+async def test_a_server_that_was_bound_and_never_served_gives_its_port_back(start: Start) -> None:
+    world = await start()
+    other = SocketServer(world.context, Anonymous(), world.clock)
+    port = other.bind()["PLAINTEXT"]
+    await other.close()
+    with socket.create_server(("127.0.0.1", port)):
+        assert other.connections == 0
 
 
 async def test_a_stop_does_not_wait_for_ever(start: Start) -> None:

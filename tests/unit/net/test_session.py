@@ -308,6 +308,32 @@ def test_a_second_answer_is_dropped(talk: Conversation, monkeypatch: pytest.Monk
     assert talk.ended() is None
 
 
+def test_an_error_that_must_not_be_answered_ends_the_session(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("bug")
+
+    replaced(monkeypatch, broken)
+    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "refuse", lambda *_: None)
+    talk.send(FIND)
+    assert talk.answers() == []
+    assert talk.ended() == "no_answer"
+
+
+def test_a_refusal_that_fails_too_ends_the_session(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("bug")
+
+    replaced(monkeypatch, broken)
+    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "refuse", broken)
+    talk.send(FIND)
+    assert talk.answers() == []
+    assert talk.ended() == "unanswerable"
+
+
 def test_an_asynchronous_handler_parks_the_connection(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
