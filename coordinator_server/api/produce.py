@@ -128,6 +128,8 @@ async def _settle(pending: Sequence[Pending], timeout_ms: int) -> None:
     for answer, appended in pending:
         if not appended.durable.done():
             _fail(answer, TopicError(ErrorCode.REQUEST_TIMED_OUT, "Not durable in time."))
+        elif appended.durable.cancelled():
+            _fail(answer, TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "Not stored: shutting down."))
         elif (failure := appended.durable.exception()) is not None:
             _fail(answer, TopicError(ErrorCode.KAFKA_STORAGE_ERROR, f"Not stored: {failure}"))
         else:

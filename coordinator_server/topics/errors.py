@@ -2,6 +2,9 @@
 
 from protocol.errors import ErrorCode
 
+MAX_MESSAGE_CHARS = 2_000
+"""A message quotes what the client sent, and must fit into a string of the protocol."""
+
 
 class TopicError(Exception):
     """A refused operation on a topic; `str()` is the message for the client.
@@ -11,5 +14,5 @@ class TopicError(Exception):
     """
 
     def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
+        super().__init__(message[:MAX_MESSAGE_CHARS])
         self.error = error

@@ -82,6 +82,7 @@ class Topics:
         self._partitions: dict[tuple[UUID, int], Partition] = {}
         self._parked: set[Waiter] = set()
         self._draining = False
+        directories.sweep()
 
     @property
     def parked(self) -> int:
@@ -98,7 +99,7 @@ class Topics:
             try:
                 self.catalog.check_new(name)
             except TopicError as refusal:
-                log.warning("topic_not_created", topic=name, why=str(refusal))
+                log.debug("topic_not_created", topic=name, why=str(refusal))
             else:
                 sound.append((name, partitions))
         try:

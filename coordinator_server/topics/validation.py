@@ -99,10 +99,10 @@ def _check_attributes(header: BatchHeader) -> None:
             ErrorCode.INVALID_TIMESTAMP,
             "Producer should not set timestamp type to LogAppendTime.",
         )
-    if header.count <= 0 or header.last_offset_delta + 1 != header.count:
+    if header.records <= 0 or header.last_offset_delta + 1 != header.records:
         raise _invalid(
             f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of "
-            f"records {header.count}."
+            f"records {header.records}."
         )
 
 

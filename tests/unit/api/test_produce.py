@@ -232,3 +232,10 @@ async def test_records_at_the_same_time_get_offsets_of_their_own(services: Servi
     answers = await asyncio.gather(*sends)
     assert sorted(answer.base_offset for (answer,) in answers) == list(range(20))
     assert len(await records_in(services.topics, "orders", 0)) == 20
+
+
+async def test_records_that_are_not_durable_in_time_are_told_so(services: Services) -> None:
+    asked = request((0, batch_of((NOW, b"a"))), timeout_ms=0)
+    (answer,) = await send(services, asked)
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert answer.base_offset == -1

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.api import create_topics
 from coordinator_server.api.registry import REGISTRY
 from coordinator_server.api.services import Services
 from protocol.api_keys import ApiKey
@@ -97,6 +98,16 @@ async def test_a_mixed_answer_is_written_and_read_back(
     written = response_encoder(key, version)(response)
     read = response_decoder(key, version)(written, 0, len(written))
     assert response_encoder(key, version)(read) == written
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_a_name_as_long_as_the_protocol_allows_can_be_refused(
+    services: Services, version: int
+) -> None:
+    request = CreateTopicsRequest(topics=[CreatableTopic("x" * 32_767, 1, 1)])
+    response = create_topics.handle(FakeCall(version), request, services)
+    assert response.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert response_encoder(ApiKey.CREATE_TOPICS, version)(response)
 
 
 @pytest.mark.parametrize(("key", "version"), SERVED)
