@@ -268,6 +268,9 @@ class Session:
         except Malformed as error:
             self._reject("malformed", str(error))
             return
+        except Exception as bug:  # noqa: BLE001 - a decoder's bug is no reason to stop serving
+            self._reject("undecodable", f"{bug!r} at {_origin(bug)}")
+            return
         self.current = call = self._call(way, correlation_id, request)
         self._handle(call, way)
 

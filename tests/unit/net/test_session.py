@@ -308,6 +308,19 @@ def test_a_second_answer_is_dropped(talk: Conversation, monkeypatch: pytest.Monk
     assert talk.ended() is None
 
 
+def test_a_decoder_that_fails_ends_its_session_only(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("bug")
+
+    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "decode", broken)
+    talk.send(heartbeat(1) + FIND)
+    assert len(talk.answers()) == 1
+    assert talk.ended() == "undecodable"
+    assert talk.counters.frames_refused == {"undecodable": 1}
+
+
 def test_an_error_that_must_not_be_answered_ends_the_session(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
