@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import resource
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,19 +27,29 @@ from coordinator_server.observe.timeline import Timeline
 from coordinator_server.ports import Clock, Ids
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.status import CoordinatorStatus
+from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.tenure import World
 from coordinator_server.runtime.timers import LoopTimers, Timers
 from coordinator_server.storage.base import Node, Storage
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.storage import MAX_APPEND_BYTES, TOPIC, SegmentStorage
-from coordinator_server.topics.catalog import TopicCatalog
+from coordinator_server.topics.catalog import CorruptCatalog, TopicCatalog
 from coordinator_server.topics.directories import Directories
+from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.service import Topics
 from coordinator_server.topics.validation import BatchRules
 
 if TYPE_CHECKING:
     from coordinator_server.observe.http import HttpServer
+
+
+class CannotStart(Exception):
+    """The data directory does not fit the settings; the message says what and where."""
+
+
+_BAD_ENDS: Final = ("_failed", "_ended", "_cut", "_long", "_skipped")
+"""How the names of events end that an operator should look at."""
 
 STOP_SECONDS: Final = 5.0
 """How long a stop may take; what is not answered by then is cut off."""
@@ -62,7 +73,8 @@ class App:
     def __init__(self, config: Config, substitutes: Substitutes | None = None) -> None:
         """Take the data directory and put the parts together.
 
-        Raises OSError, ValueError (the data directory is another node's), TopicError.
+        Raises OSError; ValueError, CorruptCatalog, TopicError for data of another node, a broken
+        catalog or declared topics that cannot be.
         """
         self._config = config
         given = substitutes or Substitutes()
@@ -118,7 +130,16 @@ class App:
             write_timeout_ms=config.offsets_commit_timeout_ms,
             counters=self.counters,
         )
-        return Coordinator(config.offsets_topic_num_partitions, storage, world, self.report)
+        coordinator = Coordinator(config.offsets_topic_num_partitions, storage, world, self.report)
+        self._sweeper = Sweeper(
+            coordinator, world, config.offsets_retention_check_interval_ms, self.report
+        )
+        self._catalog.on_change(self._topic_changed)
+        return coordinator
+
+    def _topic_changed(self, topic: str) -> None:
+        if self._catalog.get(topic) is None:
+            self._sweeper.topic_deleted(topic)
 
     def _make_storage(self) -> SegmentStorage:
         topic = self._catalog.topics()[TOPIC]
@@ -154,7 +175,7 @@ class App:
             ids=self._ids,
         )
         context = SessionContext(services, self.counters, self.report, given.faults)
-        return SocketServer(context, Anonymous(), self._clock)
+        return SocketServer(context, Anonymous(), SystemClock())
 
     # --- start and stop ---
 
@@ -167,6 +188,7 @@ class App:
             for name, port in self.server.bind().items():
                 self.directory.bound(name, port)
             await self.coordinator.start()
+            self._sweeper.start()
             await self.server.serve()
             await self._start_http()
         except BaseException:
@@ -224,6 +246,7 @@ class App:
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 self.server.stop_accepting()
+                self._sweeper.stop()
                 self._topics.release()
                 await self.coordinator.stop()
                 self.server.begin_drain()
@@ -232,15 +255,19 @@ class App:
         await self.server.close(1.0)
         if self._http is not None:
             await self._http.stop()
-        self._topics.close()
         await self._flusher.close()
+        self._topics.close()
         self._data.close()
 
     # --- what parts report ---
 
     def report(self, event: str, **fields: object) -> None:
         """Write a line to the log; what went wrong is a warning."""
-        level = "warning" if event.endswith(("_failed", "_ended", "_cut", "_long")) else "info"
+        level = (
+            "warning"
+            if event.endswith(("_failed", "_ended", "_cut", "_long", "_skipped"))
+            else "info"
+        )
         getattr(self._logger, level)(event, **fields)
 
     def _log_bug(self, group_id: str, bug: TurnFailed) -> None:
@@ -262,6 +289,7 @@ def limits(config: Config, max_append_bytes: int) -> Limits:
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         group_max_size=config.group_max_size,
         offset_metadata_max_chars=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         max_append_bytes=max_append_bytes,
     )
 
@@ -272,12 +300,15 @@ def _camel(name: str) -> str:
 
 
 async def serve(config: Config) -> None:
-    """Serve until SIGTERM or SIGINT. Raises what App and its `start` raise."""
+    """Serve until SIGTERM or SIGINT. Raises CannotStart, OSError."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    app = App(config)
+    try:
+        app = App(config)
+    except (ValueError, CorruptCatalog, TopicError) as error:
+        raise CannotStart(str(error)) from error
     await app.start()
     gc.collect()
     gc.freeze()
@@ -287,10 +318,18 @@ async def serve(config: Config) -> None:
     app.report("server_stopped")
 
 
+def _allow_many_files() -> None:
+    """As many open connections and segments as the system lets us have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def main(config: Config) -> int:
     """Run a server until it is told to stop; the exit code."""
     import uvloop
 
+    _allow_many_files()
     if config.http_listener is not None:
         # Takes 200 ms, which the loop must not stand still for once it runs.
         from coordinator_server.observe import http  # noqa: F401

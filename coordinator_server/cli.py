@@ -141,11 +141,11 @@ def _run(
 
     # A name server may keep us waiting; nobody else should.
     threading.Thread(target=look_up_advertised, daemon=True).start()
-    from coordinator_server.app import main as serve
+    from coordinator_server import app as server
 
     try:
-        return serve(config)
-    except OSError as error:
+        return server.main(config)
+    except (OSError, server.CannotStart) as error:
         logger.error("cannot_run", error=str(error))
         return 1
 

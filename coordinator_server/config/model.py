@@ -116,6 +116,12 @@ class Config(BaseModel):
     offsets_commit_timeout_ms: Int = setting(
         5_000, "How long a write of the coordinator may take before it is answered as failed.", ge=1
     )
+    offsets_retention_minutes: Int = setting(
+        10_080, "How long offsets are kept that nobody uses any more.", ge=1
+    )
+    offsets_retention_check_interval_ms: Long = setting(
+        600_000, "How often they are looked for.", ge=1
+    )
     offset_metadata_max_bytes: Int = setting(
         4_096, "The longest metadata text of a committed offset, in UTF-16 units as in Kafka.", ge=0
     )

@@ -1,7 +1,10 @@
 """What a group is told with every event: time, ids and limits. Nothing else reaches it."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+RECORD_OVERHEAD: Final = 128
+"""More bytes than a record, or a batch of one, has beside its key, value and headers."""
 
 
 class MemberIds(Protocol):
@@ -22,6 +25,7 @@ class Limits:
     group_max_size: int = 2_147_483_647
     offset_metadata_max_chars: int = 4_096
     """UTF-16 units, whatever `offset.metadata.max.bytes` is called."""
+    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     max_append_bytes: int = 16 * 1024 * 1024
     """What the storage takes in one atomic append."""
 

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.group.events import Token
-from coordinator_server.group.reasons import Observation
 from protocol.errors import ErrorCode
 from protocol.records import RecordKey, RecordValue
+
+if TYPE_CHECKING:
+    from coordinator_server.group.reasons import Observation
 
 
 class Rule(StrEnum):
@@ -29,6 +31,7 @@ class Rule(StrEnum):
     REBALANCE_UNDER_WAY = "rebalance_under_way"
     ASSIGNMENT_TOO_LARGE = "assignment_too_large"
     COMMIT_TOO_LARGE = "commit_too_large"
+    TEXT_TOO_LONG = "text_too_long"
     COMMIT_WITHOUT_MEMBERSHIP = "commit_without_membership"
     TOPIC_SUBSCRIBED = "topic_subscribed"
     LOADING = "loading"
@@ -192,5 +195,5 @@ class Effects:
         self.replies.append(Reply(token, result, member_id))
 
     def write(self, key: RecordKey, value: RecordValue | None) -> None:
-        """Append a record and apply it to the group's durable state."""
+        """Append a record; at the end of the turn it is applied to the group's durable state."""
         self.writes.append(Write(key, value))

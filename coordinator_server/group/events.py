@@ -141,6 +141,18 @@ class Describe:
 
 
 @dataclass(slots=True)
+class TopicsDeleted:
+    """These topics do not exist any more."""
+
+    topics: frozenset[str]
+
+
+@dataclass(slots=True)
+class ExpireOffsets:
+    """The sweep comes by: offsets whose retention is over go."""
+
+
+@dataclass(slots=True)
 class Released:
     """Replies to these members were held until records were durable and have now left.
 
@@ -170,6 +182,8 @@ Event = (
     | DeleteOffsets
     | DeleteGroup
     | Describe
+    | TopicsDeleted
+    | ExpireOffsets
     | Released
     | Loaded
     | Tick

@@ -9,27 +9,30 @@ from typing import Any, Final
 
 from coordinator_server.group.classic.describe import describe
 from coordinator_server.group.classic.invariants import broken_rules
-from coordinator_server.group.classic.join import join
+from coordinator_server.group.classic.join import join, refuse_texts
 from coordinator_server.group.classic.members import heartbeat, leave
-from coordinator_server.group.classic.rebalance import end_rebalance, metadata_value, prepare_rebalance
+from coordinator_server.group.classic.rebalance import (
+    end_rebalance,
+    metadata_value,
+    prepare_rebalance,
+)
 from coordinator_server.group.classic.state import (
-    CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
     ClassicGroupState,
 )
-from coordinator_server.group.classic.subscription import is_subscribed
 from coordinator_server.group.classic.sync import sync
 from coordinator_server.group.classic.ticks import tick
-from coordinator_server.group.classic.validation import group_unknown, refuse_commit
+from coordinator_server.group.classic.validation import group_not_found, group_unknown
+from coordinator_server.group.commits import commit, fetch
 from coordinator_server.group.context import Context
+from coordinator_server.group.deletion import (
+    delete_group,
+    delete_offsets,
+    expire_offsets,
+    topics_deleted,
+)
 from coordinator_server.group.effects import (
-    Committed,
-    Deleted,
-    Done,
     Effects,
-    Fetched,
-    Refuse,
-    Rule,
 )
 from coordinator_server.group.events import (
     CommitOffsets,
@@ -37,27 +40,25 @@ from coordinator_server.group.events import (
     DeleteOffsets,
     Describe,
     Event,
+    ExpireOffsets,
     FetchOffsets,
     Heartbeat,
     Join,
     Leave,
     Loaded,
-    OffsetToCommit,
     Released,
     Sync,
     Tick,
     Token,
+    TopicsDeleted,
 )
 from coordinator_server.group.offsets import OffsetStore
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import Outcome, RebalanceReason, Round
 from coordinator_server.group.replay import apply, restore
-from protocol.errors import ErrorCode
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
 )
 
 _S = ClassicGroupState
@@ -129,6 +130,10 @@ class Group:
 
 def _join(group: Group, event: Join, ctx: Context, out: Effects) -> None:
     """A join without member id makes the group exist, which is written down at once."""
+    refusal = refuse_texts(group.group_id, event)
+    if refusal is not None:
+        out.reply(event.token, refusal)
+        return
     if group.classic is not None:
         join(group.classic, event, ctx, out)
         return
@@ -163,137 +168,9 @@ def _leave(group: Group, event: Leave, ctx: Context, out: Effects) -> None:
 
 def _describe(group: Group, event: Describe, _ctx: Context, out: Effects) -> None:
     if group.classic is None:
-        out.reply(event.token, _not_found(group))
+        out.reply(event.token, group_not_found(group.group_id))
     else:
         out.reply(event.token, describe(group.classic))
-
-
-def _not_found(group: Group) -> Refuse:
-    return Refuse(
-        ErrorCode.GROUP_ID_NOT_FOUND, Rule.GROUP_UNKNOWN, f"Group {group.group_id} not found."
-    )
-
-
-# --- offsets ---
-
-
-def _commit(group: Group, event: CommitOffsets, ctx: Context, out: Effects) -> None:
-    refusal = _refuse_commit(group, event, ctx)
-    if refusal is not None:
-        out.reply(event.token, refusal)
-        return
-    classic = group.classic
-    if classic is not None and classic.state in (_S.STABLE, _S.PREPARING_REBALANCE):
-        classic.renew_session(classic.members[event.member_id], ctx.now)
-    errors = []
-    expires = -1 if event.retention_ms == -1 else ctx.wall + event.retention_ms
-    for offset in event.offsets:
-        if _chars(offset.metadata) > ctx.limits.offset_metadata_max_chars:
-            errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
-            continue
-        errors.append(ErrorCode.NONE)
-        out.write(
-            OffsetCommitKey(group.group_id, offset.topic, offset.partition),
-            OffsetCommitValue(
-                offset=offset.offset,
-                leader_epoch=offset.leader_epoch,
-                metadata=offset.metadata,
-                commit_timestamp=ctx.wall,
-                expire_timestamp=expires,
-                topic_id=offset.topic_id,
-            ),
-        )
-    out.reply(event.token, Committed(errors))
-
-
-def _refuse_commit(group: Group, event: CommitOffsets, ctx: Context) -> Refuse | None:
-    if group.classic is not None:
-        refusal = refuse_commit(group.classic, event)
-        if refusal is not None:
-            return refusal
-    elif event.generation >= 0:
-        if event.knows_group_id_not_found:
-            return _not_found(group)
-        return Refuse(
-            ErrorCode.ILLEGAL_GENERATION,
-            Rule.GROUP_UNKNOWN,
-            f"generation {event.generation} of a group that does not exist",
-        )
-    size = sum(map(_most_bytes, event.offsets)) + len(event.offsets) * 4 * len(group.group_id)
-    if size > ctx.limits.max_append_bytes:
-        return Refuse(
-            ErrorCode.UNKNOWN_SERVER_ERROR,
-            Rule.COMMIT_TOO_LARGE,
-            f"up to {size} bytes of records, the log takes {ctx.limits.max_append_bytes}",
-        )
-    return None
-
-
-_RECORD_OVERHEAD: Final = 128
-"""More than a commit's record has beside its strings."""
-
-
-def _most_bytes(offset: OffsetToCommit) -> int:
-    return _RECORD_OVERHEAD + 4 * (len(offset.topic) + len(offset.metadata))
-
-
-def _chars(text: str) -> int:
-    """The length as Java counts it, in UTF-16 units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _fetch(group: Group, event: FetchOffsets, _ctx: Context, out: Effects) -> None:
-    topics = group.offsets.fetch(event.topics, require_stable=event.require_stable)
-    out.reply(event.token, Fetched(topics))
-
-
-def _delete_offsets(group: Group, event: DeleteOffsets, _ctx: Context, out: Effects) -> None:
-    classic = group.classic
-    if classic is None:
-        out.reply(event.token, _not_found(group))
-        return
-    if classic.members and classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        out.reply(event.token, _not_empty(classic))
-        return
-    results = []
-    for topic, partitions in event.topics:
-        error = (
-            ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            if is_subscribed(classic, topic)
-            else ErrorCode.NONE
-        )
-        results.append((topic, [(partition, error) for partition in partitions]))
-        if error is ErrorCode.NONE:
-            for partition in partitions:
-                _write_tombstone(group, topic, partition, out)
-    out.reply(event.token, Deleted(results))
-
-
-def _write_tombstone(group: Group, topic: str, partition: int, out: Effects) -> None:
-    offsets = group.offsets
-    if offsets.get(topic, partition) is not None or offsets.is_pending(topic, partition):
-        out.write(OffsetCommitKey(group.group_id, topic, partition), None)
-
-
-def _not_empty(group: ClassicGroup) -> Refuse:
-    return Refuse(
-        ErrorCode.NON_EMPTY_GROUP,
-        Rule.GROUP_NOT_EMPTY,
-        f"the group is {group.state} with {len(group.members)} members",
-    )
-
-
-def _delete_group(group: Group, event: DeleteGroup, _ctx: Context, out: Effects) -> None:
-    """Tombstones for every offset and the group, in one append."""
-    if group.classic is None:
-        out.reply(event.token, _not_found(group))
-    elif group.classic.state is not _S.EMPTY:
-        out.reply(event.token, _not_empty(group.classic))
-    else:
-        for topic, partition in group.offsets.partitions():
-            out.write(OffsetCommitKey(group.group_id, topic, partition), None)
-        out.write(GroupMetadataKey(group.group_id), None)
-        out.reply(event.token, Done())
 
 
 # --- time and tenure ---
@@ -335,10 +212,12 @@ _HANDLERS: Final[dict[type[Event], Callable[[Group, Any, Context, Effects], None
     Sync: _sync,
     Heartbeat: _heartbeat,
     Leave: _leave,
-    CommitOffsets: _commit,
-    FetchOffsets: _fetch,
-    DeleteOffsets: _delete_offsets,
-    DeleteGroup: _delete_group,
+    CommitOffsets: commit,
+    FetchOffsets: fetch,
+    DeleteOffsets: delete_offsets,
+    DeleteGroup: delete_group,
+    TopicsDeleted: topics_deleted,
+    ExpireOffsets: expire_offsets,
     Describe: _describe,
     Released: _released,
     Loaded: _loaded,

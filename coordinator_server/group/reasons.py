@@ -34,6 +34,14 @@ class RemovalReason(StrEnum):
     OVER_CAPACITY = "over_capacity"
 
 
+class OffsetsRemovedReason(StrEnum):
+    """Why committed offsets are gone."""
+
+    DELETED = "deleted"
+    EXPIRED = "expired"
+    TOPIC_DELETED = "topic_deleted"
+
+
 class Outcome(StrEnum):
     """How a rebalance ended."""
 
@@ -110,4 +118,13 @@ class MemberRemoved:
     member: Culprit
 
 
-Observation = RebalanceStarted | RebalanceEvent | MemberRemoved
+@dataclass(frozen=True, slots=True)
+class OffsetsRemoved:
+    """Committed offsets are gone."""
+
+    group_id: str
+    reason: OffsetsRemovedReason
+    offsets: int
+
+
+Observation = RebalanceStarted | RebalanceEvent | MemberRemoved | OffsetsRemoved

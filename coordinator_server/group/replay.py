@@ -87,7 +87,9 @@ def restore(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol
     group.generation = value.generation
-    group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
+    group.leader = (
+        value.leader if value.leader in group.members else next(iter(group.members), None)
+    )
     if group.members:
         group.state = ClassicGroupState.STABLE
     group.previous_state = group.state

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from coordinator_server.group.reasons import (
     MemberRemoved,
     Observation,
+    OffsetsRemoved,
+    OffsetsRemovedReason,
     Outcome,
     RebalanceEvent,
     RebalanceReason,
@@ -68,6 +70,7 @@ class Counters:
         "log_append_seconds",
         "observer_failures",
         "offset_commits",
+        "offsets_removed",
         "partition_load_seconds",
         "rebalance_seconds",
         "rebalances",
@@ -76,6 +79,7 @@ class Counters:
         "removals",
         "request_seconds",
         "requests",
+        "sweeps_skipped",
     )
 
     def __init__(self) -> None:
@@ -99,6 +103,10 @@ class Counters:
         self.log_append_seconds = Histogram(LATENCY_SECONDS)
         self.partition_load_seconds = Histogram(REBALANCE_SECONDS)
         self.observer_failures = 0
+        self.offsets_removed: dict[OffsetsRemovedReason, int] = dict.fromkeys(
+            OffsetsRemovedReason, 0
+        )
+        self.sweeps_skipped = 0
         self.rebalances: dict[RebalanceReason, int] = dict.fromkeys(RebalanceReason, 0)
         self.rebalances_ended: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self.rebalance_seconds = {
@@ -113,6 +121,8 @@ class Counters:
                 self._rebalanced(observation)
             case MemberRemoved():
                 self.removals[observation.reason] += 1
+            case OffsetsRemoved():
+                self.offsets_removed[observation.reason] += observation.offsets
 
     def _rebalanced(self, event: RebalanceEvent) -> None:
         self.rebalances[event.reason] += 1

@@ -17,6 +17,7 @@ from typing import Any
 from coordinator_server.group.reasons import (
     MemberRemoved,
     Observation,
+    OffsetsRemoved,
     RebalanceEvent,
     RebalanceStarted,
 )
@@ -181,5 +182,12 @@ def log_observer(logger: Logger) -> Callable[[Observation], None]:
                 logger.debug("rebalance_started", **started_form(observation))
             case MemberRemoved():
                 logger.info("member_removed", **removal_form(observation))
+            case OffsetsRemoved():
+                logger.info(
+                    "offsets_removed",
+                    group=observation.group_id,
+                    reason=observation.reason,
+                    offsets=observation.offsets,
+                )
 
     return observe

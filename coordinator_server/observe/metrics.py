@@ -66,6 +66,12 @@ FAMILIES: dict[str, Family] = {
     "received_bytes_total": Family("counter", "Bytes received from Kafka clients."),
     "sent_bytes_total": Family("counter", "Bytes sent to Kafka clients."),
     "offset_commits_total": Family("counter", "Offsets committed, one per partition."),
+    "offsets_removed_total": Family(
+        "counter", "Committed offsets that are gone, by why.", ("reason",)
+    ),
+    "expiry_sweeps_skipped_total": Family(
+        "counter", "Expiry sweeps left out because the wall clock had just jumped."
+    ),
     "log_append_duration_seconds": Family(
         "histogram", "From handing records to the log until they are durable."
     ),
@@ -167,6 +173,8 @@ class CoordinatorCollector(Collector):
         counters = self._counters
         states = self._status.partitions()
         yield _samples("offset_commits_total", [((), counters.offset_commits)])
+        yield _samples("offsets_removed_total", _by_label(counters.offsets_removed))
+        yield _samples("expiry_sweeps_skipped_total", [((), counters.sweeps_skipped)])
         yield _histograms("log_append_duration_seconds", [((), counters.log_append_seconds)])
         yield _samples(
             "partitions", [((state,), states.get(state, 0)) for state in PARTITION_STATES]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from coordinator_server.group.events import Event, Tick
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.purgatory import NEVER
-from coordinator_server.runtime.timers import Cancellable
 
 if TYPE_CHECKING:
     from coordinator_server.runtime.tenure import Tenure
+    from coordinator_server.runtime.timers import Cancellable
 
 _TURNS_PER_BREATH: Final = 64
 """How many events a backlog is worked off by before other work gets a chance."""
@@ -84,6 +84,8 @@ class GroupActor:
                     return
             await asyncio.sleep(0)
         self._mailbox = self._task = None
+        if self.group.is_vacant:
+            self._tenure.forget(self)
 
     def _turn(self, event: Event) -> None:
         tenure = self._tenure

@@ -59,6 +59,9 @@ class Partition:
         self._report = report
         self._log: PartitionLog | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._closing = asyncio.Lock()
+        """Held until a tenure's log is closed; the next one is not claimed before."""
+        self._stopping = False
         self._backoff_ms = FIRST_BACKOFF_MS
 
     def submit(self, group_id: str, event: Event) -> None:
@@ -74,7 +77,7 @@ class Partition:
 
     def assigned(self) -> None:
         """The storage has made us the owner: claim, load and serve."""
-        if self.state in (PartitionState.INITIAL, PartitionState.CLOSED):
+        if not self._stopping and self.state in (PartitionState.INITIAL, PartitionState.CLOSED):
             self._transition(PartitionState.LOADING)
             self._opening = asyncio.get_running_loop().create_task(self._open())
 
@@ -83,7 +86,8 @@ class Partition:
         await self._close(Failure.TENURE_ENDED)
 
     async def stop(self) -> None:
-        """Planned end: answer the parked, flush, close the log."""
+        """Planned end: answer the parked, flush, close the log; it is not opened again."""
+        self._stopping = True
         tenure = self.tenure
         if tenure is not None and self.state is PartitionState.ACTIVE:
             self._transition(PartitionState.CLOSED)
@@ -91,16 +95,19 @@ class Partition:
         await self._close(Failure.SHUTTING_DOWN)
 
     async def _close(self, failure: Failure) -> None:
+        """End at once what there is; what `assigned` begins meanwhile is left alone."""
         if self.state is not PartitionState.CLOSED:
             self._transition(PartitionState.CLOSED)
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.gather(self._opening, return_exceptions=True)
-            self._opening = None
-        if self.tenure is not None:
-            self.tenure.end(failure)
-            self.tenure = None
-        await self._close_log()
+        opening, self._opening = self._opening, None
+        tenure, self.tenure = self.tenure, None
+        if opening is not None:
+            opening.cancel()
+        if tenure is not None:
+            tenure.end(failure)
+        async with self._closing:
+            if opening is not None:
+                await asyncio.gather(opening, return_exceptions=True)
+            await self._close_log()
 
     async def _close_log(self) -> None:
         log, self._log = self._log, None
@@ -119,6 +126,8 @@ class Partition:
                 await self._begin_tenure()
             except Fenced:
                 self._transition(PartitionState.CLOSED)
+                async with self._closing:
+                    await self._close_log()
                 return
             except Exception as error:  # noqa: BLE001 - whatever it is, try again later
                 self._transition(PartitionState.FAILED)
@@ -138,7 +147,8 @@ class Partition:
     async def _begin_tenure(self) -> None:
         """Claim, load, and prove with a no-op append that the log takes writes."""
         begun = self._world.clock.monotonic_ms()
-        log = self._log = await self._storage.claim(self.index)
+        async with self._closing:
+            log = self._log = await self._storage.claim(self.index)
         loader = Loader()
         await loader.load(log)
         await log.append([])
@@ -179,7 +189,8 @@ class Partition:
         self._opening = asyncio.get_running_loop().create_task(self._reopen(fenced=fenced))
 
     async def _reopen(self, *, fenced: bool) -> None:
-        await self._close_log()
+        async with self._closing:
+            await self._close_log()
         if not fenced:
             await self._back_off()
             self._transition(PartitionState.LOADING)

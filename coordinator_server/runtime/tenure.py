@@ -1,13 +1,18 @@
 """One tenure of a partition: its groups' actors and its writer, from load to the one final step."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from coordinator_server.group.context import Context, Limits
 from coordinator_server.group.effects import Committed, Effects, Refuse, Reply, Result
 from coordinator_server.group.events import Event, Loaded, Released
 from coordinator_server.group.machine import Group, TurnFailed
-from coordinator_server.group.reasons import Observation, RebalanceStarted
+from coordinator_server.group.reasons import (
+    Observation,
+    Outcome,
+    RebalanceEvent,
+    RebalanceStarted,
+)
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Clock, Ids
 from coordinator_server.runtime.actor import GroupActor
@@ -98,6 +103,7 @@ class Tenure:
             self._watchdog.cancel()
         for held in self.writer.stop():
             self._refuse_replies(held.replies, failure)
+            self._tell_aborted(held.observed)
         context = self.context()
         for actor in self.actors.values():
             self._send_away(actor, failure)
@@ -134,6 +140,7 @@ class Tenure:
             self._watch()
         if self.ended:
             self._refuse_replies(effects.replies, Failure.APPEND_FAILED)
+            self._tell_aborted(effects.observed)
         elif self.writer.holds_back(actor):
             if effects.replies or effects.observed:
                 self.writer.hold(actor, effects.replies, effects.observed)
@@ -163,6 +170,12 @@ class Tenure:
         for observation in observed:
             if type(observation) is not RebalanceStarted:
                 self._world.observe(observation)
+
+    def _tell_aborted(self, observed: Iterable[Observation]) -> None:
+        """Rebalances whose last record is not durable have not ended well, whatever was meant."""
+        for observation in observed:
+            if type(observation) is RebalanceEvent:
+                self._world.observe(replace(observation, outcome=Outcome.ABORTED))
 
     def _release(self, held: Held) -> None:
         self._send(held.replies, held.observed)

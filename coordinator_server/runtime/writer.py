@@ -125,13 +125,15 @@ class Writer:
         self._in_flight.append((number, future, self._clock.monotonic_ms()))
         future.add_done_callback(self._appended)
 
-    def _appended(self, _future: "asyncio.Future[int]") -> None:
+    def _appended(self, future: "asyncio.Future[int]") -> None:
+        if self._stopped and not future.cancelled():
+            future.exception()  # nobody else will look, and asyncio would complain
         while self._in_flight and self._in_flight[0][1].done() and not self._stopped:
-            number, future, begun = self._in_flight.popleft()
+            number, first, begun = self._in_flight.popleft()
             self._append_seconds.observe((self._clock.monotonic_ms() - begun) / 1000)
-            if future.cancelled():
+            if first.cancelled():
                 self._failed(asyncio.CancelledError())
-            elif (error := future.exception()) is not None:
+            elif (error := first.exception()) is not None:
                 self._failed(error)
             else:
                 self._became_durable(number)

@@ -5,11 +5,13 @@ headers and timestamp; what carries it (segments on disk, memory, a Kafka cluste
 business of the implementation. Every implementation passes the suite in `tests/storage`.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from protocol.batch import LogRecord
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = [
     "CorruptLog",

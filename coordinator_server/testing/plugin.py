@@ -10,12 +10,13 @@
 Settings by marker: `@pytest.mark.coordinator({"group.max.size": "2"})`.
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from coordinator_server.testing.server import TestCoordinator
 
 

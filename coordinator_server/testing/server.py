@@ -154,7 +154,7 @@ class TestCoordinator:
         )
         self._app = App(config, substitutes)
         await self._app.start()
-        while not self._app.coordinator.is_ready:
+        while not self._app.coordinator.is_ready:  # noqa: ASYNC110 - nobody tells, it is soon
             await asyncio.sleep(0.001)
 
     async def _stop(self) -> None:
@@ -187,5 +187,3 @@ class TestCoordinator:
 
         self._loop.call_soon_threadsafe(run)
         return answer.result(START_SECONDS)
-
-

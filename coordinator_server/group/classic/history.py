@@ -1,6 +1,7 @@
 """Keeps the story of the rebalance that is under way, and tells it when it ends."""
 
-from typing import Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from coordinator_server.group.reasons import (
     Culprit,
@@ -9,6 +10,11 @@ from coordinator_server.group.reasons import (
     RebalanceStarted,
     Round,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coordinator_server.group.classic.state import ClassicMember
 
 MAX_ROUNDS: Final = 20
 MAX_NAMED: Final = 100
@@ -26,7 +32,7 @@ class Changes:
         self.joined: list[Culprit] = []
         self.left: list[Culprit] = []
         self.evicted: list[Culprit] = []
-        self.waited_for: list[Culprit] = []
+        self.waited_for: dict[Culprit, None] = {}
 
 
 class Rebalance:
@@ -100,6 +106,10 @@ class History:
         if self.rebalance is not None:
             self._add_round(cause._replace(client_reason=_cut(cause.client_reason)))
 
+    def wait_was_for(self, members: "Iterable[ClassicMember]") -> None:
+        """The group waited for these; once however often it did."""
+        self.note().waited_for.update((member.culprit, None) for member in members)
+
     def join_phase_ended(self, now: int) -> None:
         """The members have their generation; the sync phase begins."""
         if self.rebalance is not None:
@@ -132,7 +142,7 @@ class History:
             joined=tuple(changes.joined[:MAX_NAMED]),
             left=tuple(changes.left[:MAX_NAMED]),
             evicted=tuple(changes.evicted[:MAX_NAMED]),
-            waited_for=tuple(changes.waited_for[:MAX_NAMED]),
+            waited_for=tuple(islice(changes.waited_for, MAX_NAMED)),
             rounds=tuple(rebalance.rounds),
         )
 

@@ -73,7 +73,8 @@ def _deadlines(group: ClassicGroup) -> Iterator[str]:
     for member in group.members.values():
         if member.session_deadline == NEVER and not member.waits:
             yield f"member {member.member_id!r} never expires"
-    deadlines = [who.session_deadline for who in (*group.members.values(), *group.pending.values())]
+    deadlines = [member.session_deadline for member in group.members.values()]
+    deadlines += [pending.session_deadline for pending in group.pending.values()]
     deadlines += [op.deadline for op in (purgatory.join, purgatory.sync) if op is not None]
     if purgatory.wake > min(deadlines, default=NEVER):
         yield f"the purgatory wakes at {purgatory.wake}, after {min(deadlines)}"

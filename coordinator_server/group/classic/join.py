@@ -3,6 +3,8 @@
 Follows Kafka's `classicGroupJoinToClassicGroup` and what it calls.
 """
 
+from typing import Final
+
 from coordinator_server.group.classic.election import joined_members, select_protocol
 from coordinator_server.group.classic.rebalance import (
     current_generation,
@@ -19,7 +21,7 @@ from coordinator_server.group.classic.state import (
     ClassicMember,
     PendingMember,
 )
-from coordinator_server.group.classic.validation import refuse_member
+from coordinator_server.group.classic.validation import fits, refuse_member, text_too_long
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Effects, Joined, Refuse, Rule
 from coordinator_server.group.events import Join
@@ -28,6 +30,24 @@ from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey
 
 _S = ClassicGroupState
+
+
+def refuse_texts(group_id: str, event: Join) -> Refuse | None:
+    """Why what a JoinGroup says could not be written down."""
+    for what, text in (
+        ("group id", group_id),
+        ("client id", event.client_id),
+        ("group instance id", event.group_instance_id or ""),
+        ("protocol type", event.protocol_type),
+        *(("protocol name", name) for name, _ in event.protocols),
+    ):
+        if not fits(text, further=_SUFFIX_BYTES):
+            return text_too_long(what, text)
+    return None
+
+
+_SUFFIX_BYTES: Final = 1 + len("00000000-0000-0000-0000-000000000000")
+"""What makes a member id of a client id or group instance id."""
 
 
 def join(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
@@ -134,9 +154,7 @@ def _add_member(
     if group.state is _S.PREPARING_REBALANCE and group.previous_state is _S.EMPTY:
         group.new_member_added = True
     group.add(member, event.protocol_type, event.token)
-    member.session_deadline = group.purgatory.watch(
-        ctx.now + ctx.limits.new_member_join_timeout_ms
-    )
+    member.session_deadline = group.purgatory.watch(ctx.now + ctx.limits.new_member_join_timeout_ms)
     group.history.note().joined.append(member.culprit)
     prepare_rebalance_or_complete_join(
         group, _cause(RebalanceReason.MEMBER_JOINED, member, event), ctx, out
@@ -175,16 +193,12 @@ def _join_with_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Ef
             # partitions that were added to a topic.
             _update_member(group, member, event, out)
             reason = (
-                RebalanceReason.LEADER_REJOINED
-                if unchanged
-                else RebalanceReason.METADATA_CHANGED
+                RebalanceReason.LEADER_REJOINED if unchanged else RebalanceReason.METADATA_CHANGED
             )
             prepare_rebalance(group, _cause(reason, member, event), ctx, out)
 
 
-def _update_member(
-    group: ClassicGroup, member: ClassicMember, event: Join, out: Effects
-) -> None:
+def _update_member(group: ClassicGroup, member: ClassicMember, event: Join, out: Effects) -> None:
     """Take over what the member says now; an older JoinGroup of its is answered."""
     if member.join_token is not None:
         out.reply(
@@ -196,9 +210,7 @@ def _update_member(
                 member.member_id,
             ),
         )
-    group.update(
-        member, event.protocols, event.rebalance_timeout_ms, event.session_timeout_ms
-    )
+    group.update(member, event.protocols, event.rebalance_timeout_ms, event.session_timeout_ms)
     group.park_join(member, event.token)
 
 
@@ -246,9 +258,7 @@ def _replace_static(
     )
     refuse_parked(group, old, fenced, out)
     member = group.replace_static(old, member_id)
-    group.update(
-        member, event.protocols, event.rebalance_timeout_ms, event.session_timeout_ms
-    )
+    group.update(member, event.protocols, event.rebalance_timeout_ms, event.session_timeout_ms)
     group.renew_session(member, ctx.now)
     return member
 

@@ -88,7 +88,8 @@ def _leave_one(
     """
     member_id: str | None = leaving.member_id
     if not member_id:
-        member_id = group.static_members.get(leaving.group_instance_id or "")
+        instance_id = leaving.group_instance_id
+        member_id = None if instance_id is None else group.static_members.get(instance_id)
         if member_id is None:
             return unknown_member(""), None
     elif member_id in group.pending:

@@ -4,6 +4,8 @@ Follows `prepareRebalance`, `completeClassicGroupJoin` and their neighbours in K
 `GroupMetadataManager`.
 """
 
+from typing import Final
+
 from coordinator_server.group.classic.election import (
     elect_joined_leader,
     joined_members,
@@ -23,6 +25,9 @@ from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 _S = ClassicGroupState
+
+SHORTEST_POSTPONEMENT_MS: Final = 1_000
+"""Members may ask for a rebalance timeout of 0; nobody is looked for in a busy loop."""
 
 
 def prepare_rebalance_or_complete_join(
@@ -120,7 +125,8 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     group.new_member_added = False
     _evict_absent_members(group, out)
     if not elect_joined_leader(group) and group.members:
-        group.purgatory.delay_join(DelayedJoin(ctx.now + group.rebalance_timeout_ms))
+        postponed_ms = max(group.rebalance_timeout_ms, SHORTEST_POSTPONEMENT_MS)
+        group.purgatory.delay_join(DelayedJoin(ctx.now + postponed_ms))
         return
     group.generation = 1 if group.generation == MAX_GENERATION else group.generation + 1
     group.pending_sync.clear()
@@ -141,15 +147,22 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
 
 def _evict_absent_members(group: ClassicGroup, out: Effects) -> None:
     absent = [member for member in group.members.values() if member.join_token is None]
+    _note_who_was_waited_for(group, absent)
     for member in absent:
-        group.history.note().waited_for.append(member.culprit)
         if member.group_instance_id is None:
             evict(group, member, RemovalReason.JOIN_TIMEOUT, out)
 
 
-def evict(
-    group: ClassicGroup, member: ClassicMember, reason: RemovalReason, out: Effects
-) -> None:
+def _note_who_was_waited_for(group: ClassicGroup, absent: list[ClassicMember]) -> None:
+    """Those who did not come, else the last who did; an initial delay waits for nobody."""
+    last = group.last_to_join
+    if absent:
+        group.history.wait_was_for(absent)
+    elif last is not None and group.previous_state is not _S.EMPTY and len(group.members) > 1:
+        group.history.wait_was_for([last])
+
+
+def evict(group: ClassicGroup, member: ClassicMember, reason: RemovalReason, out: Effects) -> None:
     """Remove a member that did not do its part, and answer what it has parked."""
     refuse_parked(group, member, removed(member, reason), out)
     group.remove(member.member_id)
@@ -181,9 +194,7 @@ def refuse_parked(
 def _answer_joins(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     for member in group.members.values():
         if member.join_token is not None:
-            out.reply(
-                member.join_token, current_generation(group, member), member.member_id
-            )
+            out.reply(member.join_token, current_generation(group, member), member.member_id)
             group.park_join(member, None)
         group.renew_session(member, ctx.now)
         member.is_new = False
@@ -203,9 +214,7 @@ def current_generation(group: ClassicGroup, member: ClassicMember) -> Joined:
     )
 
 
-def refuse_parked_syncs(
-    group: ClassicGroup, refusal: Refuse, ctx: Context, out: Effects
-) -> None:
+def refuse_parked_syncs(group: ClassicGroup, refusal: Refuse, ctx: Context, out: Effects) -> None:
     """Give up the assignment that was under way and answer whoever waits for it."""
     for member in group.members.values():
         member.assignment = b""

@@ -119,6 +119,7 @@ class ClassicGroup:
         "generation",
         "group_id",
         "history",
+        "last_to_join",
         "leader",
         "members",
         "new_member_added",
@@ -153,6 +154,8 @@ class ClassicGroup:
         """Members of this generation that have not sent SyncGroup."""
         self.awaiting_join = 0
         """How many members have a JoinGroup parked."""
+        self.last_to_join: ClassicMember | None = None
+        """The last of the members to send JoinGroup."""
         self.supported_protocols: dict[str, int] = {}
         """How many members support each protocol."""
         self.new_member_added = False
@@ -213,6 +216,8 @@ class ClassicGroup:
         self._count_protocols(member, -1)
         if member.join_token is not None:
             self.park_join(member, None)
+        if self.last_to_join is member:
+            self.last_to_join = None
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
         if self.leader == member_id:
@@ -220,7 +225,7 @@ class ClassicGroup:
         return member
 
     def replace_static(self, old: ClassicMember, new_member_id: str) -> ClassicMember:
-        """Give a static member a new id; its place, assignment and leadership go with it.
+        """Give a static member a new id; its assignment and leadership go with it.
 
         The old member's parked replies must have been answered.
         """
@@ -263,6 +268,8 @@ class ClassicGroup:
         """Park a member's JoinGroup, or note that it has been answered."""
         self.awaiting_join += (token is not None) - (member.join_token is not None)
         member.join_token = token
+        if token is not None:
+            self.last_to_join = member
 
     # --- protocols ---
 

@@ -1,5 +1,7 @@
 """What a classic group subscribes to, for those who need to know. The state machine does not."""
 
+from collections.abc import Iterable
+
 from coordinator_server.group.classic.state import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from protocol.errors import Malformed
 from protocol.subscription import subscribed_topics as topics_of
@@ -30,9 +32,9 @@ def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
     return frozenset(topics)
 
 
-def is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    """Whether offsets of a topic are in use; in doubt a consumer group uses them."""
-    topics = subscribed_topics(group)
-    if topics is None:
-        return group.protocol_type == CONSUMER_PROTOCOL_TYPE
-    return topic in topics
+def topics_in_use(group: ClassicGroup, topics: Iterable[str]) -> frozenset[str]:
+    """Those of `topics` whose offsets are in use; in doubt a consumer group uses all of them."""
+    subscribed = subscribed_topics(group)
+    if subscribed is not None:
+        return subscribed.intersection(topics)
+    return frozenset(topics if group.protocol_type == CONSUMER_PROTOCOL_TYPE else ())

@@ -13,12 +13,12 @@ from coordinator_server.group.classic.state import (
     ClassicMember,
 )
 from coordinator_server.group.classic.validation import refuse_sync
-from coordinator_server.group.context import Context
+from coordinator_server.group.context import RECORD_OVERHEAD, Context
 from coordinator_server.group.effects import Effects, Refuse, Rule, Synced
 from coordinator_server.group.events import Sync
 from coordinator_server.group.reasons import Outcome, RebalanceReason, RemovalReason, Round
 from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey, encode_value
+from protocol.records import GroupMetadataKey, encode_key, encode_value
 
 _S = ClassicGroupState
 
@@ -80,7 +80,7 @@ def _assign(
     """Write the leader's assignment down and hand it out; it must fit into one append."""
     key = GroupMetadataKey(group.group_id)
     value = metadata_value(group, dict(event.assignments))
-    size = len(encode_value(value))
+    size = RECORD_OVERHEAD + len(encode_key(key)) + len(encode_value(value))
     if size > ctx.limits.max_append_bytes:
         _give_up_assignment(group, leader, size, ctx, out)
         return
@@ -117,11 +117,9 @@ def sync_deadline_passed(group: ClassicGroup, ctx: Context, out: Effects) -> Non
     group.purgatory.sync = None
     if operation is None or operation.generation != group.generation or not group.pending_sync:
         return
-    silent = [
-        member for member in group.members.values() if member.member_id in group.pending_sync
-    ]
+    silent = [member for member in group.members.values() if member.member_id in group.pending_sync]
+    group.history.wait_was_for(silent)
     for member in silent:
-        group.history.note().waited_for.append(member.culprit)
         evict(group, member, RemovalReason.SYNC_TIMEOUT, out)
     cause = Round(RebalanceReason.SYNC_TIMEOUT, silent[0].culprit, None)
     prepare_rebalance(group, cause, ctx, out)

@@ -1,11 +1,34 @@
 """Who may speak for a member: the checks that Join, Sync, Heartbeat, Leave and commits share."""
 
+from typing import Final
+
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
 from coordinator_server.group.effects import Refuse, Rule
 from coordinator_server.group.events import CommitOffsets, Sync
 from protocol.errors import ErrorCode
 
 _S = ClassicGroupState
+
+LONGEST_TEXT: Final = 2**15 - 1
+"""Bytes that a string of a record or of an old response can have."""
+
+
+def fits(text: str, further: int = 0) -> bool:
+    """Whether a text, with so many bytes added to it, can be written.
+
+    Requests may be longer: of what is not UTF-8 each byte becomes three.
+    """
+    longest = LONGEST_TEXT - further
+    return 4 * len(text) <= longest or len(text.encode("utf-8", "surrogatepass")) <= longest
+
+
+def text_too_long(what: str, text: str) -> Refuse:
+    """The answer to a text that cannot be written down."""
+    return Refuse(
+        ErrorCode.INVALID_REQUEST,
+        Rule.TEXT_TOO_LONG,
+        f"the {what} has {len(text)} characters, in UTF-8 it may have {LONGEST_TEXT} bytes",
+    )
 
 
 def refuse_member(
@@ -48,6 +71,11 @@ def group_unknown(member_id: str) -> Refuse:
     return Refuse(
         ErrorCode.UNKNOWN_MEMBER_ID, Rule.GROUP_UNKNOWN, "the group does not exist", member_id
     )
+
+
+def group_not_found(group_id: str) -> Refuse:
+    """The answer to whoever asks for a group that does not exist."""
+    return Refuse(ErrorCode.GROUP_ID_NOT_FOUND, Rule.GROUP_UNKNOWN, f"Group {group_id} not found.")
 
 
 def refuse_generation(group: ClassicGroup, generation: int) -> Refuse | None:

@@ -1,0 +1,108 @@
+"""OffsetCommit and OffsetFetch of a group."""
+
+from typing import TYPE_CHECKING, Final
+
+from coordinator_server.group.classic.state import ClassicGroupState
+from coordinator_server.group.classic.validation import (
+    fits,
+    group_not_found,
+    refuse_commit,
+    text_too_long,
+)
+from coordinator_server.group.context import RECORD_OVERHEAD, Context
+from coordinator_server.group.effects import Committed, Effects, Fetched, Refuse, Rule
+from coordinator_server.group.events import CommitOffsets, FetchOffsets, OffsetToCommit
+from protocol.errors import ErrorCode
+from protocol.records import OffsetCommitKey, OffsetCommitValue
+
+if TYPE_CHECKING:
+    from coordinator_server.group.machine import Group
+
+_S = ClassicGroupState
+
+
+def commit(group: "Group", event: CommitOffsets, ctx: Context, out: Effects) -> None:
+    """Commit offsets; one whose metadata is too long does not keep the others from it."""
+    refusal = _refuse(group, event, ctx)
+    if refusal is not None:
+        out.reply(event.token, refusal)
+        return
+    classic = group.classic
+    if classic is not None and classic.state in (_S.STABLE, _S.PREPARING_REBALANCE):
+        classic.renew_session(classic.members[event.member_id], ctx.now)
+    errors = []
+    expires = _expire_timestamp(event, ctx)
+    for offset in event.offsets:
+        if _is_too_long(offset.metadata, expires, ctx):
+            errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            continue
+        errors.append(ErrorCode.NONE)
+        out.write(
+            OffsetCommitKey(group.group_id, offset.topic, offset.partition),
+            OffsetCommitValue(
+                offset=offset.offset,
+                leader_epoch=offset.leader_epoch,
+                metadata=offset.metadata,
+                commit_timestamp=ctx.wall,
+                expire_timestamp=expires,
+                topic_id=offset.topic_id,
+            ),
+        )
+    out.reply(event.token, Committed(errors))
+
+
+def _expire_timestamp(event: CommitOffsets, ctx: Context) -> int:
+    """When the offsets expire by the request's own retention; -1 where it has none."""
+    if event.retention_ms == -1:
+        return -1
+    return min(ctx.wall + event.retention_ms, _LATEST)
+
+
+_LATEST: Final = 2**63 - 1
+
+
+def _refuse(group: "Group", event: CommitOffsets, ctx: Context) -> Refuse | None:
+    if group.classic is not None:
+        refusal = refuse_commit(group.classic, event)
+        if refusal is not None:
+            return refusal
+    elif event.generation >= 0:
+        if event.knows_group_id_not_found:
+            return group_not_found(group.group_id)
+        return Refuse(
+            ErrorCode.ILLEGAL_GENERATION,
+            Rule.GROUP_UNKNOWN,
+            f"generation {event.generation} of a group that does not exist",
+        )
+    elif not fits(group.group_id):
+        return text_too_long("group id", group.group_id)
+    size = sum(map(_most_bytes, event.offsets)) + len(event.offsets) * 4 * len(group.group_id)
+    if size > ctx.limits.max_append_bytes:
+        return Refuse(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            Rule.COMMIT_TOO_LARGE,
+            f"up to {size} bytes of records, the log takes {ctx.limits.max_append_bytes}",
+        )
+    return None
+
+
+def _most_bytes(offset: OffsetToCommit) -> int:
+    return RECORD_OVERHEAD + 4 * (len(offset.topic) + len(offset.metadata))
+
+
+def _is_too_long(metadata: str, expires: int, ctx: Context) -> bool:
+    """By the limit, and by the old version of the record that has an expire timestamp."""
+    if _chars(metadata) > ctx.limits.offset_metadata_max_chars:
+        return True
+    return expires != -1 and not fits(metadata)
+
+
+def _chars(text: str) -> int:
+    """The length as Java counts it, in UTF-16 units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def fetch(group: "Group", event: FetchOffsets, _ctx: Context, out: Effects) -> None:
+    """Tell offsets; there is no error for what does not exist, its offset is -1."""
+    topics = group.offsets.fetch(event.topics, require_stable=event.require_stable)
+    out.reply(event.token, Fetched(topics))

@@ -1,0 +1,91 @@
+"""Operations over the groups of all partitions: the expiry sweep, and topics that are deleted.
+
+They reach each group as an event, a chunk of groups per turn of the event loop, so that they never
+hold up requests for long.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from coordinator_server.group.events import ExpireOffsets, TopicsDeleted
+from coordinator_server.runtime.coordinator import Coordinator
+from coordinator_server.runtime.partition import Report
+from coordinator_server.runtime.tenure import World
+
+if TYPE_CHECKING:
+    from coordinator_server.runtime.timers import Cancellable
+
+GROUPS_PER_TURN: Final = 200
+LONGEST_CLOCK_JUMP_MS: Final = 60 * 60 * 1000
+"""A wall clock that has moved this much more or less than time itself is not believed at once."""
+
+
+class Sweeper:
+    """Every `interval_ms`, and whenever topics are deleted."""
+
+    def __init__(
+        self, coordinator: Coordinator, world: World, interval_ms: int, report: Report
+    ) -> None:
+        self._coordinator = coordinator
+        self._world = world
+        self._interval_ms = interval_ms
+        self._report = report
+        self._timer: Cancellable | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._skew = self._clock_skew()
+        """Wall clock less monotonic clock, at the last look."""
+
+    def start(self) -> None:
+        """Sweep from now on."""
+        self._skew = self._clock_skew()
+        self._arm()
+
+    def stop(self) -> None:
+        """Sweep no more; what is under way ends where it is."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    def topic_deleted(self, topic: str) -> None:
+        """Let every group forget its offsets of a topic."""
+        self._visit_all(TopicsDeleted(frozenset({topic})))
+
+    def sweep(self) -> None:
+        """Expire offsets, unless the wall clock has just jumped.
+
+        A clock that was set wrong for a moment must not cost anybody's offsets: the sweep after a
+        jump is left out, the next one believes the clock.
+        """
+        skew = self._clock_skew()
+        jump, self._skew = skew - self._skew, skew
+        if abs(jump) > LONGEST_CLOCK_JUMP_MS:
+            self._world.counters.sweeps_skipped += 1
+            self._report("sweep_skipped", clock_jump_ms=jump)
+            return
+        self._visit_all(ExpireOffsets())
+
+    def _clock_skew(self) -> int:
+        return self._world.clock.wall_ms() - self._world.clock.monotonic_ms()
+
+    def _arm(self) -> None:
+        deadline = self._world.clock.monotonic_ms() + self._interval_ms
+        self._timer = self._world.timers.call_at(deadline, self._ring)
+
+    def _ring(self) -> None:
+        self._arm()
+        self.sweep()
+
+    def _visit_all(self, event: ExpireOffsets | TopicsDeleted) -> None:
+        task = asyncio.get_running_loop().create_task(self._visit(event))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _visit(self, event: ExpireOffsets | TopicsDeleted) -> None:
+        group_ids = [group.group_id for group in self._coordinator.groups()]
+        for number, group_id in enumerate(group_ids, start=1):
+            # It may have gone since, with its partition even.
+            if self._coordinator.group(group_id) is not None:
+                self._coordinator.submit(group_id, event)
+            if number % GROUPS_PER_TURN == 0:
+                await asyncio.sleep(0)
