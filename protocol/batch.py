@@ -20,6 +20,9 @@ LOG_OVERHEAD: Final = 12
 """Base offset and length, which come before what the length counts."""
 
 NO_PRODUCER_ID: Final = -1
+NO_SEQUENCE: Final = -1
+MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
+"""Far more than anybody's `message.max.bytes`, and still no danger to the process."""
 _COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _CRC_AT, _CRC_FROM = 17, 21
 
@@ -98,8 +101,14 @@ class BatchHeader(NamedTuple):
 
 
 def build_batch(records: Sequence[LogRecord], base_offset: int = 0, leader_epoch: int = 0) -> bytes:
-    """One uncompressed batch of at least one record; the first one's producer is the batch's."""
+    """One uncompressed batch of at least one record, all of one producer.
+
+    Records of a producer have sequence numbers from 0, as in Kafka's coordinator; markers none.
+    """
     first = records[0]
+    producer_id = first.producer_id
+    if len(records) > 1 and any(record.producer_id != producer_id for record in records):
+        raise ValueError(f"records of several producers in a batch of producer {producer_id}")
     base_timestamp = first.timestamp
     body = b"".join(
         [_record(record, delta, base_timestamp) for delta, record in enumerate(records)]
@@ -110,9 +119,9 @@ def build_batch(records: Sequence[LogRecord], base_offset: int = 0, leader_epoch
             len(records) - 1,
             base_timestamp,
             max(record.timestamp for record in records),
-            first.producer_id,
+            producer_id,
             first.producer_epoch,
-            -1,
+            NO_SEQUENCE if producer_id == NO_PRODUCER_ID or first.control else 0,
             len(records),
         )
         + body
@@ -129,25 +138,46 @@ def stamped(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
 
 
 def _record(record: LogRecord, delta: int, base_timestamp: int) -> bytes:
+    key, value = record.key, record.value
+    if key is None or value is None or record.headers:
+        return _unusual_record(record, delta, base_timestamp)
+    body = b"".join(
+        (
+            b"\0",
+            _varint(record.timestamp - base_timestamp),
+            _varint(delta),
+            _varint(len(key)),
+            key,
+            _varint(len(value)),
+            value,
+            b"\0",
+        )
+    )
+    return _varint(len(body)) + body
+
+
+def _unusual_record(record: LogRecord, delta: int, base_timestamp: int) -> bytes:
+    """A record with nulls or headers."""
     parts = [b"\0", _varint(record.timestamp - base_timestamp), _varint(delta)]
     for blob in (record.key, record.value):
-        parts.append(b"\x01" if blob is None else _varint(len(blob)) + blob)
-    if record.headers:
-        parts.append(_varint(len(record.headers)))
-        for name, value in record.headers:
-            raw = name.encode()
-            parts += (_varint(len(raw)), raw, _varint(len(value)), value)
-    else:
-        parts.append(b"\0")
+        parts += (b"\x01",) if blob is None else (_varint(len(blob)), blob)
+    parts.append(_varint(len(record.headers)))
+    for name, value in record.headers:
+        raw = name.encode()
+        parts += (_varint(len(raw)), raw, _varint(len(value)), value)
     body = b"".join(parts)
     return _varint(len(body)) + body
 
 
 def _varint(number: int) -> bytes:
     """A zigzag varint."""
+    if 0 <= number < _TABULATED:
+        return _VARINTS[number]
+    return _long_varint(number)
+
+
+def _long_varint(number: int) -> bytes:
     number = number << 1 if number >= 0 else (-number << 1) - 1
-    if number < 0x80:
-        return _ONE_BYTE[number]
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -156,7 +186,9 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-_ONE_BYTE: Final = [bytes((number,)) for number in range(0x80)]
+_TABULATED: Final = 512
+"""The lengths and deltas that nearly every record has."""
+_VARINTS: Final = [_long_varint(number) for number in range(_TABULATED)]
 
 
 # --- walking ---
@@ -210,37 +242,45 @@ def batch_length(buffer: bytes | memoryview, at: int = 0) -> int:
 
 
 def read_records(
-    header: BatchHeader, buffer: bytes | memoryview, at: int = 0, max_bytes: int = 1 << 30
+    header: BatchHeader,
+    buffer: bytes | memoryview,
+    at: int = 0,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> list[LogRecord]:
     """The records of a batch, decompressed to at most `max_bytes`. Raises Malformed."""
+    return list(iter_records(header, buffer, at, max_bytes))
+
+
+def iter_records(
+    header: BatchHeader,
+    buffer: bytes | memoryview,
+    at: int = 0,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> Iterator[LogRecord]:
+    """The records of a batch one by one, for batches too long to be read in one go.
+
+    Raises Malformed, which for damage in the middle may come after some records.
+    """
     body = bytes(memoryview(buffer)[at + HEADER_BYTES : at + header.size])
     if header.compression:
         body = decompress(header.compression, body, max_bytes)
-    if not 0 <= header.records <= len(body):
-        raise Malformed(f"a batch of {header.records} records in {len(body)} bytes")
-    shared = (
-        header.producer_id,
-        header.producer_epoch,
-        header.is_transactional,
-        header.is_control,
-    )
+    count = header.records
+    if not 0 <= count <= len(body):
+        raise Malformed(f"a batch of {count} records in {len(body)} bytes")
     timestamp = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
-    records, position = [], 0
-    try:
-        for _ in range(header.records):
-            record, position = _read_record(body, position, header, timestamp, shared)
-            records.append(record)
-    except (IndexError, UnicodeDecodeError) as error:
-        raise Malformed(f"a batch whose records end early or make no sense: {error}") from error
-    return records
+    position = 0
+    for _ in range(count):
+        try:
+            record, position = _read_record(body, position, header, timestamp)
+        except IndexError as error:
+            raise Malformed(f"a record that is cut off at {len(body)}") from error
+        yield record
+    if position != len(body):
+        raise Malformed(f"{len(body) - position} bytes after the last of {count} records")
 
 
 def _read_record(
-    body: bytes,
-    at: int,
-    header: BatchHeader,
-    timestamp: int | None,
-    shared: tuple[int, int, bool, bool],
+    body: bytes, at: int, header: BatchHeader, timestamp: int | None
 ) -> tuple[LogRecord, int]:
     size, at = _read_varint(body, at)
     end = at + size
@@ -250,25 +290,49 @@ def _read_record(
     offset_delta, at = _read_varint(body, at)
     key, at = _read_blob(body, at, end)
     value, at = _read_blob(body, at, end)
+    headers: tuple[Header, ...] = ()
+    if body[at]:
+        headers, at = _read_headers(body, at, end)
+    else:
+        at += 1
+    if at != end:
+        raise Malformed(f"a record of {size} bytes whose fields have {end - at} fewer")
+    record = LogRecord(
+        key,
+        value,
+        header.base_timestamp + timestamp_delta if timestamp is None else timestamp,
+        headers,
+        header.base_offset + offset_delta,
+    )
+    if header.producer_id != NO_PRODUCER_ID:
+        record.producer_id = header.producer_id
+        record.producer_epoch = header.producer_epoch
+        record.transactional = header.is_transactional
+        record.control = header.is_control
+    return record, end
+
+
+def _read_headers(body: bytes, at: int, end: int) -> tuple[tuple[Header, ...], int]:
     count, at = _read_varint(body, at)
     if not 0 <= count <= end - at:
         raise Malformed(f"a record with {count} headers in {end - at} bytes")
     headers = []
     for _ in range(count):
         name, at = _read_blob(body, at, end)
-        header_value, at = _read_blob(body, at, end)
-        headers.append(((name or b"").decode(), header_value or b""))
-    if at != end:
-        raise Malformed(f"a record of {size} bytes that ends {end - at} bytes early")
-    when = header.base_timestamp + timestamp_delta if timestamp is None else timestamp
-    offset = header.base_offset + offset_delta
-    return LogRecord(key, value, when, tuple(headers), offset, *shared), end
+        value, at = _read_blob(body, at, end)
+        headers.append(((name or b"").decode("utf-8", "replace"), value or b""))
+    return tuple(headers), at
 
 
 def _read_blob(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    size, at = _read_varint(body, at)
-    if size < 0:
-        return None, at
+    size = body[at]
+    if size < 0x80 and not size & 1:
+        size >>= 1
+        at += 1
+    else:
+        size, at = _read_varint(body, at)
+        if size < 0:
+            return None, at
     if at + size > end:
         raise Malformed(f"a field of {size} bytes, {end - at} are there")
     return body[at : at + size], at + size
@@ -277,6 +341,8 @@ def _read_blob(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 def _read_varint(body: bytes, at: int) -> tuple[int, int]:
     byte = body[at]
     at += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at
     number = byte & 0x7F
     shift = 7
     while byte > 0x7F:

@@ -13,6 +13,8 @@ CODECS: Final = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 _FIRST_GUESS: Final = 64 * 1024
+_TOO_SMALL: Final = "failed to write whole buffer"
+"""What the library says if nothing is wrong but the size of the buffer."""
 
 _INTO: Final[dict[int, Callable[[bytes, bytearray], int]]] = {
     GZIP: cramjam.gzip.decompress_into,
@@ -33,12 +35,14 @@ def decompress(codec: int, body: bytes, max_bytes: int) -> bytes:
         try:
             return bytes(memoryview(plain)[: _INTO[codec](body, plain)])
         except cramjam.DecompressionError as error:
-            # The library does not tell nonsense from a buffer that is too small.
+            # Growing for nonsense would let a few bytes of it take all the memory allowed.
+            if _TOO_SMALL not in str(error):
+                raise Malformed(f"{CODECS[codec]}: {error}") from error
             if size >= max_bytes:
                 raise Malformed(
-                    f"{CODECS[codec]}: nonsense, or more than {max_bytes} bytes: {error}"
+                    f"{CODECS[codec]}: more than the {max_bytes} bytes that are taken"
                 ) from error
-        size = min(size * 8, max_bytes)
+        size = min(size * 4, max_bytes)
 
 
 def _unsnappy(body: bytes, max_bytes: int) -> bytes:

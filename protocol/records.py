@@ -180,6 +180,8 @@ def _string(text: str | None) -> bytes:
     if text is None:
         return b"\xff\xff"
     raw = text.encode("utf-8", "surrogatepass")
+    if len(raw) > 0x7FFF:
+        raise ValueError(f"text of {len(raw)} bytes, at most 32767 fit into a record")
     return _SHORT.pack(len(raw)) + raw
 
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from protocol.errors import Malformed
 from protocol.reader import Reader
 
 _SHORT = struct.Struct(">h")
@@ -39,14 +40,14 @@ class Assignment:
 def subscribed_topics(raw: bytes) -> list[str]:
     """The topics of a subscription, all that version 0 has to be right about. Raises Malformed."""
     reader = Reader(raw, "subscription")
-    reader.int16()
+    _version(reader, "subscription")
     return _strings(reader)
 
 
 def decode_subscription(raw: bytes) -> Subscription:
     """A subscription of any version. Raises Malformed."""
     reader = Reader(raw, "subscription")
-    version = reader.int16()
+    version = _version(reader, "subscription")
     return Subscription(
         topics=_strings(reader),
         user_data=reader.nullable_blob(),
@@ -61,7 +62,7 @@ def decode_assignment(raw: bytes) -> Assignment:
     if not raw:
         return Assignment({})
     reader = Reader(raw, "assignment")
-    reader.int16()
+    _version(reader, "assignment")
     return Assignment(_partitions(reader), reader.nullable_blob())
 
 
@@ -86,15 +87,23 @@ def encode_assignment(assignment: Assignment, version: int = 3) -> bytes:
     return _SHORT.pack(version) + partitions + _nullable_bytes(assignment.user_data)
 
 
+def _version(reader: Reader, what: str) -> int:
+    version = reader.int16()
+    if version < 0:
+        raise Malformed(f"{what}: version {version}, expected 0 or more")
+    return version
+
+
 def _strings(reader: Reader) -> list[str]:
     return [reader.text() for _ in range(reader.count())]
 
 
 def _partitions(reader: Reader) -> dict[str, list[int]]:
-    return {
-        reader.text(): [reader.int32() for _ in range(reader.count())]
-        for _ in range(reader.count())
-    }
+    partitions: dict[str, list[int]] = {}
+    for _ in range(reader.count()):
+        of_topic = partitions.setdefault(reader.text(), [])
+        of_topic += [reader.int32() for _ in range(reader.count())]
+    return partitions
 
 
 def _string(text: str) -> bytes:
