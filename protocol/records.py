@@ -101,6 +101,8 @@ RecordValue = OffsetCommitValue | GroupMetadataValue
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
+_OFFSET_HEAD = struct.Struct(">hqi")
+"""Version, offset and leader epoch of an offset's value from version 3 on."""
 
 
 def encode_key(key: RecordKey) -> bytes:
@@ -134,9 +136,7 @@ def encode_value(value: RecordValue) -> bytes:
     metadata = value.metadata.encode("utf-8", "surrogatepass")
     return b"".join(
         (
-            b"\0\4",
-            _LONG.pack(value.offset),
-            _INT.pack(value.leader_epoch),
+            _OFFSET_HEAD.pack(4, value.offset, value.leader_epoch),
             _uvarint(len(metadata) + 1),
             metadata,
             _LONG.pack(value.commit_timestamp),
@@ -198,6 +198,8 @@ def _compact_bytes(raw: bytes) -> bytes:
 
 
 def _uvarint(number: int) -> bytes:
+    if number < 0x80:
+        return _ONE_BYTE[number]
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -206,7 +208,12 @@ def _uvarint(number: int) -> bytes:
     return bytes(out)
 
 
+_ONE_BYTE: Final = [bytes((number,)) for number in range(0x80)]
+
+
 def _encode_tags(tags: Sequence[Tag]) -> bytes:
+    if not tags:
+        return b"\0"
     fields = [_uvarint(tag) + _uvarint(len(raw)) + raw for tag, raw in sorted(tags)]
     return _uvarint(len(tags)) + b"".join(fields)
 
@@ -216,6 +223,8 @@ def _encode_tags(tags: Sequence[Tag]) -> bytes:
 
 def decode_key(raw: bytes) -> RecordKey | UnknownKey:
     """The key of a record. Raises Malformed."""
+    if raw[:2] == b"\0\1":
+        return _decode_offset_key(raw)
     reader = Reader(raw, "record key")
     kind = reader.int16()
     if kind in (LEGACY_OFFSET_COMMIT_TYPE, OFFSET_COMMIT_TYPE):
@@ -225,11 +234,47 @@ def decode_key(raw: bytes) -> RecordKey | UnknownKey:
     return UnknownKey(kind)
 
 
+def _decode_offset_key(raw: bytes) -> OffsetCommitKey:
+    """The key nearly every record has, in one go: a load is made of these."""
+    size = len(raw)
+    topic_at = 4 + (raw[2] << 8 | raw[3]) if size >= 4 else size
+    end = topic_at + 2 + (raw[topic_at] << 8 | raw[topic_at + 1]) if size > topic_at + 1 else size
+    if size < end + 4:
+        raise Malformed(f"record key: {size} bytes, at least {end + 4} are expected")
+    return OffsetCommitKey(
+        raw[4:topic_at].decode("utf-8", "replace"),
+        raw[topic_at + 2 : end].decode("utf-8", "replace"),
+        int.from_bytes(raw[end : end + 4], "big", signed=True),
+    )
+
+
 def decode_value(key: RecordKey, raw: bytes) -> RecordValue:
     """The value that belongs to a key; not for tombstones. Raises Malformed."""
     if isinstance(key, OffsetCommitKey):
-        return _decode_offset(Reader(raw, "offset commit value"))
+        return _decode_written_offset(raw) or _decode_offset(Reader(raw, "offset commit value"))
     return _decode_group(Reader(raw, "group metadata value"))
+
+
+def _decode_written_offset(raw: bytes) -> OffsetCommitValue | None:
+    """A value as it is nearly always written: version 4 with short metadata; else None."""
+    if len(raw) < 24 or raw[:2] != b"\0\4" or not 0 < raw[14] < 0x80:
+        return None
+    end = 14 + raw[14]
+    rest = raw[end + 8 :]
+    if rest == b"\0":
+        topic_id = NO_TOPIC_ID
+    elif len(rest) == 19 and rest[:3] == _TOPIC_ID_TAG:
+        topic_id = rest[3:]
+    else:
+        return None
+    _, offset, leader_epoch = _OFFSET_HEAD.unpack_from(raw)
+    metadata = raw[15:end].decode("utf-8", "replace")
+    timestamp = int.from_bytes(raw[end : end + 8], "big", signed=True)
+    return OffsetCommitValue(offset, leader_epoch, metadata, timestamp, -1, topic_id)
+
+
+_TOPIC_ID_TAG: Final = b"\1\0\x10"
+"""One tagged field: number 0, of 16 bytes."""
 
 
 def _version(reader: Reader, newest: int) -> int:

@@ -115,7 +115,8 @@ def _serve_and_check(run: Run) -> bool:
 
 def main() -> None:
     """Run all checks; the exit code says whether everything passed."""
-    sys.exit(0 if all([_serve_and_check(run) for run in RUNS]) else 1)
+    passed = [_serve_and_check(run) for run in RUNS]
+    sys.exit(0 if all(passed) else 1)
 
 
 if __name__ == "__main__":

@@ -114,7 +114,16 @@ def _inconsistent_protocol(group: ClassicGroup, event: Join) -> Refuse:
 
 
 def _new_member_id(prefix: str, ctx: Context) -> str:
-    return f"{prefix}-{ctx.ids.member_suffix()}"
+    """Kafka's form of a member id; the prefix is cut if the protocol could not carry the whole."""
+    suffix = f"-{ctx.ids.member_suffix()}"
+    room = _MAX_ID_BYTES - len(suffix)
+    if 3 * len(prefix) > room:
+        prefix = prefix.encode()[:room].decode(errors="ignore")
+    return prefix + suffix
+
+
+_MAX_ID_BYTES: Final = 2**15 - 1
+"""The longest string of the protocol's older versions and of the log, as UTF-8."""
 
 
 def _require_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
