@@ -7,6 +7,7 @@ is called in a thread, while appends go on.
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from coordinator_server.storage.base import CorruptLog
@@ -36,16 +37,34 @@ class SegmentLog:
         """Why nothing can be appended any more; the log must be closed and opened again."""
         self._files = files
         self._segment_bytes = segment_bytes
+        self._lock = Lock()
+        """Held for moments: an append and a sync must agree on what is dirty."""
+        self._syncing = Lock()
+        """Held for a whole sync: nobody may take what another still syncs for durable."""
+        self._dirty: list[Segment] = []
         files.make_directory(directory)
         names = [n for n in files.names(directory) if n.endswith(SUFFIX)]
         bases = sorted(_base_offset(directory, name) for name in names) or [0]
         self._segments = [Segment(files, directory, base) for base in bases]
-        self._dirty: list[Segment] = []
-        self.cut_bytes = self._active.recover()
-        if not names:
-            files.sync_directory(directory)
+        try:
+            self.cut_bytes = self._active.recover()
+            self._drop_indexes()
+            self._sync_found()
+        except BaseException:
+            self._close_files()
+            raise
         self.durable_offset = self.end_offset
-        self._drop_indexes()
+
+    def _sync_found(self) -> None:
+        """Make durable what was found: a process that was killed may have left it in memory.
+
+        Only the active segment can be unsynced, and only its name while it is empty.
+        """
+        if self._active.size or self.cut_bytes:
+            self._active.file.sync()
+        if not self._active.size:
+            self._files.sync_directory(self.directory)
+            self._files.sync_directory(self.directory.parent)
 
     @property
     def _active(self) -> Segment:
@@ -79,11 +98,11 @@ class SegmentLog:
             self._roll()
         base_offset = self.end_offset
         end_offset = base_offset + read_header(batch).last_offset_delta + 1
-        # Before the write: a sync in its thread must not see the end and miss the segment.
-        if not self._dirty or self._dirty[-1] is not self._active:
-            self._dirty.append(self._active)
         try:
-            self._active.append(stamped(batch, base_offset), base_offset, end_offset)
+            with self._lock:
+                self._active.append(stamped(batch, base_offset), base_offset, end_offset)
+                if self._active not in self._dirty:
+                    self._dirty.append(self._active)
         except OSError as error:
             self._fail_if_unclean(error)
             raise
@@ -99,8 +118,14 @@ class SegmentLog:
             self.failed = error
 
     def _roll(self) -> None:
+        """Begin a segment. The full one is synced first, so that only the active one can tear."""
+        self.sync()
         segment = Segment(self._files, self.directory, self.end_offset)
-        self._files.sync_directory(self.directory)
+        try:
+            self._files.sync_directory(self.directory)
+        except OSError:
+            segment.file.close()
+            raise
         self._segments.append(segment)
 
     def sync(self) -> None:
@@ -109,39 +134,49 @@ class SegmentLog:
         After a failure the system may have dropped what it could not write and claim success at
         the next try: so there is none, the log has failed.
         """
-        if self.failed is not None:
-            raise self.failed
-        end = self.end_offset
-        dirty, self._dirty = self._dirty, []
-        try:
-            for segment in dirty:
-                segment.file.sync()
-        except OSError as error:
-            self.failed = error
-            raise
-        self.durable_offset = end
+        with self._syncing:
+            if self.failed is not None:
+                raise self.failed
+            with self._lock:
+                end = self.end_offset
+                dirty, self._dirty = self._dirty, []
+            try:
+                for segment in dirty:
+                    segment.file.sync()
+            except OSError as error:
+                self.failed = error
+                raise
+            self.durable_offset = max(self.durable_offset, end)
 
     def truncate(self, offset: int) -> None:
         """Cut the log so that `offset` comes next; a batch that straddles it goes as a whole."""
-        while len(self._segments) > 1 and self._active.base_offset >= offset:
-            segment = self._segments.pop()
-            segment.file.close()
-            self._files.remove(segment.path)
-        active = self._active
-        active.truncate(active.position_of(offset))
-        active.end_offset = active.base_offset
-        for _, header, _, _ in active.walk():
-            active.end_offset = header.last_offset + 1
-        active.file.sync()
-        self._files.sync_directory(self.directory)
-        self.durable_offset = self.end_offset
+        with self._syncing:
+            self._dirty.clear()
+            while len(self._segments) > 1 and self._active.base_offset >= offset:
+                segment = self._segments.pop()
+                segment.file.close()
+                self._files.remove(segment.path)
+            active = self._active
+            active.truncate(active.position_of(offset))
+            active.end_offset = active.base_offset
+            for _, header, _, _ in active.walk():
+                active.end_offset = header.last_offset + 1
+            active.file.sync()
+            self._files.sync_directory(self.directory)
+            self.durable_offset = self.end_offset
 
     def close(self) -> None:
-        """Close the files without syncing them."""
+        """Sync what is left, unless the log has failed, and close the files. Blocks."""
+        if self.failed is None:
+            with suppress(OSError):
+                self.sync()
+        self._close_files()
+        self.failed = self.failed or OSError(f"{self.directory} is closed")
+
+    def _close_files(self) -> None:
         for segment in self._segments:
             with suppress(OSError):
                 segment.file.close()
-        self.failed = self.failed or OSError(f"{self.directory} is closed")
 
     # --- reading ---
 

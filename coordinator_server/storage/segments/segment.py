@@ -17,6 +17,12 @@ from protocol.batch import (
 from protocol.errors import Malformed
 
 INDEX_INTERVAL_BYTES: Final = 4_096
+SECTOR_BYTES: Final = 512
+"""Disks write a sector whole or not at all."""
+LARGEST_DELTA: Final = (1 << 31) - 1
+MAX_LOST_BYTES: Final = 16 * 1024 * 1024
+MAGIC: Final = b"\x02"
+MAGIC_AT: Final = 16
 CHUNK_BYTES: Final = 256 * 1024
 SUFFIX: Final = ".log"
 
@@ -54,40 +60,75 @@ class Segment:
         self.end_offset = end_offset
 
     def recover(self) -> int:
-        """Check every batch and cut a torn tail; returns how many bytes were cut.
+        """Check every batch and cut what a crash has torn; returns how many bytes were cut.
 
-        Raises CorruptLog if what cannot be read is followed by something that can.
+        What was synced before the crash cannot be torn. So a batch that cannot be read, with whole
+        ones behind it, is damage and not ours to cut, unless sectors of it never reached the disk.
+        Raises CorruptLog, OSError.
         """
+        at, fault = self._walk_whole()
+        if at == self.size:
+            return 0
+        following = self._next_whole(at)
+        if following is not None and not self._lost_sectors(at, following):
+            raise CorruptLog(
+                f"{self.path}, position {at}: {fault}; the batch at {following} can be read"
+            )
+        cut = self.size - at
+        self.truncate(at)
+        return cut
+
+    def _walk_whole(self) -> tuple[int, str]:
+        """Index every batch up to the first that cannot be read: where it is, and why."""
         at = 0
         try:
-            for position, header, chunk, offset in self.walk(checked=True):
+            for position, header, _chunk, _ in self.walk(checked=True):
+                if header.base_offset < self.end_offset:
+                    return at, f"offset {header.base_offset}, expected {self.end_offset}"
                 self._note(header.base_offset, position)
                 self.end_offset = header.last_offset + 1
                 at = position + header.size
-                del chunk, offset
-        except CorruptLog:
-            if self._readable_after(at):
-                raise
-        cut = self.size - at
-        if cut:
-            self.truncate(at)
-            self.file.sync()
-        return cut
+        except CorruptLog as error:
+            return at, str(error.__cause__)
+        return at, "the batch is longer than what is there"
 
-    def _readable_after(self, at: int) -> bool:
-        """Whether a whole batch lies somewhere behind a position where none could be read."""
-        rest = self.file.read(at, min(self.size - at, 4 * CHUNK_BYTES))
-        for position in range(1, len(rest) - HEADER_BYTES + 1):
-            if rest[position + 16] != 2:
-                continue
-            try:
-                header = read_header(rest, position)
-                check_crc(header, rest, position)
-            except Malformed:
-                continue
-            if header.base_offset >= self.end_offset:
-                return True
-        return False
+    def _next_whole(self, at: int) -> int | None:
+        """Where a whole batch begins behind a position at which none does."""
+        position = at + 1
+        while position + HEADER_BYTES <= self.size:
+            window = self.file.read(position, CHUNK_BYTES + HEADER_BYTES)
+            found = window.find(MAGIC, MAGIC_AT)
+            while 0 <= found - MAGIC_AT < CHUNK_BYTES:
+                if self._is_whole(position + found - MAGIC_AT):
+                    return position + found - MAGIC_AT
+                found = window.find(MAGIC, found + 1)
+            position += CHUNK_BYTES
+        return None
+
+    def _is_whole(self, at: int) -> bool:
+        try:
+            header = read_header(self.file.read(at, HEADER_BYTES))
+            if not 0 <= header.base_offset - self.end_offset <= LARGEST_DELTA:
+                return False
+            check_crc(header, self.file.read(at, min(header.size, self.size - at)))
+        except Malformed:
+            return False
+        return True
+
+    def _lost_sectors(self, begin: int, end: int) -> bool:
+        """Whether a sector between two positions reads as zeros, as one never written does.
+
+        Of the first sector only what belongs to the batch counts. That begins with zeros anyway,
+        but not with as many: its offset is known, and its length behind that is never zero.
+        """
+        lost = self.file.read(begin, min(end - begin, MAX_LOST_BYTES))
+        first = SECTOR_BYTES - begin % SECTOR_BYTES
+        known = self.end_offset.to_bytes(8, "big") + b"\0\0\0\x01"
+        if not any(lost[:first]) and any(known[:first]) and first <= len(lost):
+            return True
+        zeros = bytes(SECTOR_BYTES)
+        starts = range(first, len(lost) - SECTOR_BYTES + 1, SECTOR_BYTES)
+        return any(lost[start : start + SECTOR_BYTES] == zeros for start in starts)
 
     def walk(
         self, at: int = 0, *, checked: bool = False

@@ -1,0 +1,181 @@
+"""A disk in memory that can lose power and return errors, as seen through storage.segments.files.
+
+What a file held at its last sync survives. Of what was written since, power loss keeps a prefix
+torn anywhere, or loses single sectors, which then read as zeros. A name survives if its directory
+was synced. After a failed sync the pages count as clean, as on Linux: trying again saves nothing.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECTOR = 512
+
+
+@dataclass
+class Inode:
+    """Contents as programs see them, and what of them is on the disk."""
+
+    current: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    pending: list[tuple[int, bytes | None]] = field(default_factory=list)
+    """Position and data of writes since the last sync; None cuts the file at the position."""
+
+    def change(self, at: int, data: bytes | None) -> None:
+        _apply(self.current, at, data)
+        self.pending.append((at, data))
+
+    def sync(self) -> None:
+        for at, data in self.pending:
+            _apply(self.durable, at, data)
+        self.pending.clear()
+
+    def after_power_loss(self, random: Random) -> "Inode":
+        contents = bytearray(self.durable)
+        kept = random.randint(0, len(self.pending))
+        for at, data in self.pending[:kept]:
+            _apply(contents, at, data)
+        if kept < len(self.pending) and (data := self.pending[kept][1]) is not None:
+            _apply(contents, self.pending[kept][0], data[: random.randint(0, len(data))])
+        elif random.random() < 0.5:
+            self._lose_sectors(contents, random)
+        return Inode(contents, bytearray(contents))
+
+    def _lose_sectors(self, contents: bytearray, random: Random) -> None:
+        """Zero some of the sectors that were never written before."""
+        for start in range(0, len(contents), SECTOR):
+            if start + SECTOR > len(self.durable) and random.random() < 0.3:
+                begin = max(start, len(self.durable))
+                end = min(start + SECTOR, len(contents))
+                contents[begin:end] = bytes(max(end - begin, 0))
+
+
+def _apply(contents: bytearray, at: int, data: bytes | None) -> None:
+    if len(contents) < at:
+        contents.extend(bytes(at - len(contents)))
+    if data is None:
+        del contents[at:]
+    else:
+        contents[at : at + len(data)] = data
+
+
+class SimulatedFile:
+    """Implements files.File."""
+
+    def __init__(self, disk: "SimulatedDisk", inode: Inode) -> None:
+        self._disk = disk
+        self._inode = inode
+        self._closed = False
+
+    def _enter(self, operation: str) -> None:
+        if self._closed:
+            raise OSError(9, "Bad file descriptor")
+        self._disk.enter(operation)
+
+    def size(self) -> int:
+        self._enter("size")
+        return len(self._inode.current)
+
+    def read(self, at: int, size: int) -> bytes:
+        self._enter("read")
+        return bytes(self._inode.current[at : at + size])
+
+    def append(self, data: bytes) -> None:
+        try:
+            self._enter("append")
+        except OSError:
+            self._inode.change(len(self._inode.current), data[: len(data) // 2])
+            raise
+        self._inode.change(len(self._inode.current), data)
+
+    def truncate(self, size: int) -> None:
+        self._enter("truncate")
+        self._inode.change(size, None)
+
+    def sync(self) -> None:
+        try:
+            self._enter("sync")
+        except OSError:
+            self._inode.pending.clear()
+            raise
+        self._inode.sync()
+
+    def close(self) -> None:
+        self._closed = True
+
+
+class SimulatedDisk:
+    """Implements files.Files."""
+
+    def __init__(self) -> None:
+        self.names_now: dict[Path, Inode | None] = {}
+        """None is a directory."""
+        self.durable_names: dict[Path, Inode | None] = {}
+        self.syncs = 0
+        self.on_operation: Callable[[str], None] = lambda _operation: None
+        self._faults: dict[str, list[OSError]] = {}
+
+    # --- for tests ---
+
+    def fail(self, operation: str, error: OSError, times: int = 1) -> None:
+        """Let the next uses of an operation fail; a failed append writes half of its data."""
+        self._faults.setdefault(operation, []).extend([error] * times)
+
+    def lose_power(self, random: Random) -> "SimulatedDisk":
+        """The disk as it is found when the power is back."""
+        after = SimulatedDisk()
+        for path in {**self.durable_names, **self.names_now}:
+            was, now = path in self.durable_names, path in self.names_now
+            if (was and now) or random.random() < 0.5:
+                inode = self.names_now[path] if now else self.durable_names[path]
+                after.names_now[path] = None if inode is None else inode.after_power_loss(random)
+        for path in list(after.names_now):
+            if any(
+                above in self.names_now and above not in after.names_now for above in path.parents
+            ):
+                del after.names_now[path]
+        after.durable_names = dict(after.names_now)
+        return after
+
+    def enter(self, operation: str) -> None:
+        self.on_operation(operation)
+        self.syncs += operation == "sync"
+        if faults := self._faults.get(operation):
+            raise faults.pop(0)
+
+    # --- files.Files ---
+
+    def open(self, path: Path) -> SimulatedFile:
+        self.enter("open")
+        inode = self.names_now.setdefault(path, Inode())
+        assert inode is not None
+        return SimulatedFile(self, inode)
+
+    def names(self, directory: Path) -> list[str]:
+        return [path.name for path in self.names_now if path.parent == directory]
+
+    def make_directory(self, path: Path) -> None:
+        self.enter("make_directory")
+        self.names_now.setdefault(path, None)
+
+    def remove(self, path: Path) -> None:
+        self.enter("remove")
+        self.names_now.pop(path, None)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        self.enter("replace")
+        inode = Inode(bytearray(data), bytearray(data))
+        self.names_now[path] = self.durable_names[path] = inode
+
+    def sync_directory(self, path: Path) -> None:
+        self.enter("sync_directory")
+        for name in {**self.names_now, **self.durable_names}:
+            if name.parent == path:
+                if name in self.names_now:
+                    self.durable_names[name] = self.names_now[name]
+                else:
+                    del self.durable_names[name]
