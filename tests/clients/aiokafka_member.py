@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor  # type: ignore[import-untyped]
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor  # type: ignore[import-untyped]
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor  # type: ignore[import-untyped]
-from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
+from aiokafka.errors import KafkaConnectionError, KafkaError  # type: ignore[import-untyped]
 
 from tests.support.events import Printer
 
@@ -45,6 +45,18 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 def numbers(partitions: Collection[TopicPartition]) -> tuple[int, ...]:
     """Partition numbers."""
     return tuple(sorted(partition.partition for partition in partitions))
+
+
+async def start(consumer: AIOKafkaConsumer, printer: Printer, asked: asyncio.Event) -> None:
+    """Connect, however long the server is away; aiokafka waits for it only later on."""
+    while not asked.is_set():
+        try:
+            await consumer.start()
+        except KafkaConnectionError as error:
+            printer.say("error", repr(error))
+            await asyncio.sleep(0.1)
+        else:
+            return
 
 
 async def consume(consumer: AIOKafkaConsumer, printer: Printer, asked: asyncio.Event) -> None:
@@ -101,7 +113,7 @@ async def main() -> None:
     )
     consumer.subscribe([arguments.topic], listener=Listener(consumer, printer))
     printer.say("started")
-    await consumer.start()
+    await start(consumer, printer, asked)
     try:
         await consume(consumer, printer, asked)
     finally:

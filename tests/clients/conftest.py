@@ -44,7 +44,7 @@ def shared_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with ServerProcess(tmp_path_factory.mktemp("server")) as server:
         yield server.bootstrap
         assert server.running, server.log_tail()
-        assert "Traceback" not in server.log_text(), server.log_tail(60)
+        assert not server.bugs(), server.bugs()[:5]
 
 
 @pytest.fixture
@@ -54,6 +54,7 @@ def own_server(tmp_path: Path) -> Iterator[ServerProcess]:
         pytest.skip(f"{EXTERNAL} is set: only a server of our own can be killed")
     with ServerProcess(tmp_path / "server") as server:
         yield server
+        assert not server.bugs(), server.bugs()[:5]
 
 
 @pytest.fixture

@@ -143,12 +143,19 @@ class Judge:
                     )
 
     def _falling_generations(self) -> Iterator[str]:
-        last: dict[str, int] = {}
+        last: dict[str, Event] = {}
         for event in self.assignments:
-            before = last.get(event.member, -1)
-            if event.generation < before or (event.generation == before and not event.incremental):
-                yield f"{event.member}: generation {event.generation} after {before}"
-            last[event.member] = event.generation
+            before = last.get(event.member, event)
+            if event.generation < before.generation:
+                yield f"{event.member}: generation {event.generation} after {before.generation}"
+            # A follower that joins a stable group again is told the same once more.
+            again = event.generation == before.generation and not event.incremental
+            if again and event.partitions != before.partitions:
+                yield (
+                    f"{event.member}: partitions {list(before.partitions)}, then "
+                    f"{list(event.partitions)} in generation {event.generation}"
+                )
+            last[event.member] = event
 
     def _reissued_generations(self) -> Iterator[str]:
         for event in self.assignments:

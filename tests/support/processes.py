@@ -124,13 +124,14 @@ class Room:
         return self.start(name, kind(self, name, session_ms))
 
     def feeder(self, name: str = "feeder") -> ClientProcess:
-        """Start a producer that writes to every partition until it is asked to leave."""
-        return self.start(
+        """Start a producer that writes to every partition, and wait for its first record."""
+        partitions = str(self.judge.partitions)
+        feeder = self.start(
             name,
-            python_client(
-                "feeder", self, name, "--partitions", str(self.judge.partitions), group=False
-            ),
+            python_client("feeder", self, name, "--partitions", partitions, group=False),
         )
+        self.wait(lambda judge: bool(judge.produced), f"{name} has written")
+        return feeder
 
     def wait(self, reached: Callable[[Judge], bool], what: str, within: float = 30.0) -> None:
         """Wait until the judge has seen something; raises AssertionError that tells all if not."""

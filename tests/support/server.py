@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +21,8 @@ PORTS = range(22_100, 23_000)
 
 EXTERNAL = "COORDINATOR_BOOTSTRAP"
 """Environment variable: `host:port` of a server to test in place of our own, such as a Kafka."""
+
+BUG = re.compile(r'Traceback|"level": "(error|critical)"|"event": "request_failed"')
 
 
 def free_port() -> int:
@@ -174,6 +177,10 @@ class ServerProcess:
     def log_text(self) -> str:
         """Its whole log, of all starts."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def bugs(self) -> list[str]:
+        """Lines of its log that should never be there: stack traces, errors, failed requests."""
+        return [line for line in self.log_text().splitlines() if BUG.search(line)]
 
     def log_tail(self, lines: int = 30) -> str:
         """The last lines of its log."""

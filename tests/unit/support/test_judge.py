@@ -61,6 +61,13 @@ def test_a_falling_generation_is_found() -> None:
     assert judge.violations() == ["a: generation 1 after 2"]
 
 
+def test_a_member_may_be_told_its_assignment_again_but_no_other_in_the_same_generation() -> None:
+    judge = judged(assigned("a", 1, 2, 0), revoked("a", 2, 0), assigned("a", 3, 2, 0))
+    assert judge.violations() == []
+    judge.observe(assigned("a", 4, 2, 1))
+    assert judge.violations() == ["a: partitions [0], then [1] in generation 2"]
+
+
 def test_a_generation_given_out_again_is_found() -> None:
     judge = judged(
         assigned("a", 1, 5, 0),
