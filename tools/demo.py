@@ -2,7 +2,7 @@
 
 Starts a server with temporary data, a producer and aiokafka consumers as processes of their own,
 lets consumers join, leave and die, and prints every rebalance as the server logs it. Takes about
-twenty seconds and leaves nothing behind.
+ten seconds and leaves nothing behind.
 """
 
 import argparse
@@ -23,6 +23,8 @@ TOPIC = "orders"
 PARTITIONS = 4
 GROUP = "billing"
 SESSION_MS = 3_000
+PAUSE = 0.5
+"""Seconds in which a group just works, between two acts."""
 PATIENCE = 15.0
 """Seconds; a step that takes longer ends the demo."""
 
@@ -211,24 +213,29 @@ class Demo:
 
     async def play(self) -> None:
         """Members come, leave and die."""
-        say = self._screen.say
-        say(f"the server listens on {self._server.bootstrap}; {TOPIC}: {PARTITIONS} partitions")
+        self._screen.say(
+            f"the server listens on {self._server.bootstrap}; {TOPIC}: {PARTITIONS} partitions"
+        )
         await self.client("producer", "shop")
         consumers = []
         for number in (1, 2, 3):
-            say(f"consumer-{number} starts")
+            await self._act(f"consumer-{number} starts")
             consumers.append(await self.client("consumer", f"consumer-{number}"))
             await self._story.members(number)
-        say("consumer-2 is asked to leave")
+        await self._act("consumer-2 is asked to leave")
         await end(consumers[1])
         await self._story.members(2)
-        say("consumer-3 is killed: nobody says goodbye")
+        await self._act("consumer-3 is killed: nobody says goodbye")
         consumers[2].kill()
         await self._story.members(1)
-        say("consumer-4 starts")
+        await self._act("consumer-4 starts")
         await self.client("consumer", "consumer-4")
         await self._story.members(2)
         await self._ask_why()
+
+    async def _act(self, title: str) -> None:
+        await asyncio.sleep(PAUSE)
+        self._screen.say(title)
 
     async def _ask_why(self) -> None:
         """The same from the server's memory, as an operator would ask for it."""

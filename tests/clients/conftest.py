@@ -76,6 +76,11 @@ def shared_room(shared_bootstrap: str, open_room: OpenRoom) -> Room:
     return open_room(shared_bootstrap)
 
 
+def run_go(go: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Go in the module of the sarama program."""
+    return subprocess.run([go, *arguments], cwd=SARAMA, capture_output=True, text=True, check=False)
+
+
 @pytest.fixture(scope="session")
 def sarama_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Go program, built once per process that runs tests."""
@@ -83,12 +88,12 @@ def sarama_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if go is None:
         unavailable("sarama needs Go: no `go` in PATH")
     assert go is not None
+    fetched = run_go(go, "mod", "download")
+    if fetched.returncode != 0:
+        unavailable(f"sarama needs its modules: {fetched.stderr.strip().splitlines()[-1]}")
     program = tmp_path_factory.mktemp("sarama") / "sarama_member"
-    built = subprocess.run(
-        [go, "build", "-o", program, "."], cwd=SARAMA, capture_output=True, text=True, check=False
-    )
-    if built.returncode != 0:
-        unavailable(f"go build in {SARAMA.name} failed: {built.stderr.strip()}")
+    built = run_go(go, "build", "-o", str(program), ".")
+    assert built.returncode == 0, built.stderr
     return program
 
 
