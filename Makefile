@@ -8,7 +8,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format docs demo oracle clean
+.PHONY: help run test check format docs demo oracle bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ demo: $(VENV)/dev ## watch a group rebalance, and why
 
 oracle: $(VENV)/dev ## compare with what Kafka 4.1.1 answers
 	$(BIN)/python -m tools.check_oracle
+
+bench: $(VENV)/dev ## measure beside Kafka and kfake (Go, Java, Maven); ARGS=--quick
+	$(BIN)/python -m benchmarks.codec
+	$(BIN)/python -m benchmarks.side_by_side $(ARGS)
 
 clean: ## remove the environment and all caches; data stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,75 @@
+// Load for a group coordinator: cheap per request, so that it measures the server and not itself.
+//
+// Every answer is checked, mostly byte by byte against the only right one; what is wrong is counted.
+// Groups are new in every run and have members that have truly joined. A JSON object is printed.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+type options struct {
+	address, mode                                          string
+	connections, inFlight, partitions, members, count, pid int
+	seconds, warmup                                        time.Duration
+	run                                                    int64
+}
+
+func (o options) groupName(i int) string { return fmt.Sprintf("load-%x-%d", o.run, i) }
+
+var modes = map[string]func(options) (summary, error){
+	"heartbeat": func(o options) (summary, error) { return steady(o, askHeartbeat) },
+	"commit":    func(o options) (summary, error) { return steady(o, askCommit) },
+	"fetch":     func(o options) (summary, error) { return steady(o, askFetch) },
+	"create":    create,
+	"storm":     storm,
+	"rebalance": rebalance,
+}
+
+func parsed() options {
+	o := options{run: time.Now().UnixNano()}
+	flag.StringVar(&o.address, "address", "127.0.0.1:9092", "the server's host:port")
+	flag.StringVar(&o.mode, "mode", "heartbeat", "heartbeat, commit, fetch, create, storm or rebalance")
+	flag.IntVar(&o.connections, "connections", 16, "connections, each with a group of its own")
+	flag.IntVar(&o.inFlight, "in-flight", 1, "heartbeat, commit, fetch: requests in flight per connection")
+	flag.IntVar(&o.partitions, "partitions", 1, "commit, fetch: partitions of a request")
+	flag.IntVar(&o.members, "members", 100, "rebalance: members of the group, each with a connection")
+	flag.IntVar(&o.count, "count", 1000, "create, storm, rebalance: how many groups, connections, rebalances")
+	flag.DurationVar(&o.seconds, "time", 3*time.Second, "heartbeat, commit, fetch: how long to measure")
+	flag.DurationVar(&o.warmup, "warmup", time.Second, "heartbeat, commit, fetch: how long before that")
+	flag.IntVar(&o.pid, "pid", 0, "the server's process, whose CPU time and memory are reported")
+	flag.Parse()
+	return o
+}
+
+func run(o options) (summary, error) {
+	mode := modes[o.mode]
+	if mode == nil {
+		return summary{}, fmt.Errorf("-mode %q: expected heartbeat, commit, fetch, create, storm or rebalance", o.mode)
+	}
+	conn, err := dial(o.address)
+	if err != nil {
+		return summary{}, err
+	}
+	defer conn.Close()
+	if err := conn.createTopic(topic, int32(max(o.partitions, 100))); err != nil {
+		return summary{}, err
+	}
+	s, err := mode(o)
+	s.Mode, s.Connections, s.InFlight = o.mode, o.connections, o.inFlight
+	s.Partitions, s.Members = o.partitions, o.members
+	return s, err
+}
+
+func main() {
+	s, err := run(parsed())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(s)
+}

@@ -1,0 +1,197 @@
+"""Servers to be measured: each a process on a core of its own, gone at the end."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator_server.healthcheck import Unhealthy, find_coordinator
+
+ROOT = Path(__file__).resolve().parent.parent
+START_SECONDS = 90.0
+
+
+class CannotRun(Exception):
+    """A program is missing, does not build or does not start; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that answers."""
+
+    port: int
+    pid: int
+    start_seconds: float
+    """From its process to its first FindCoordinator answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Who runs where; the same core twice on a machine that has but one."""
+
+    server: int
+    load: int
+
+
+def two_cores() -> Cores:
+    """The first two this process may use."""
+    usable = sorted(os.sched_getaffinity(0))
+    return Cores(usable[0], usable[-1] if len(usable) < 2 else usable[1])
+
+
+@contextmanager
+def on_core(core: int) -> Iterator[None]:
+    """Processes started meanwhile stay on a core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def free_port() -> int:
+    """A port nobody listens on now, and the next one neither."""
+    while True:
+        with socket.socket() as first, socket.socket() as second, suppress(OSError, OverflowError):
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            second.bind(("127.0.0.1", port + 1))
+            return port
+
+
+def await_coordinator(port: int, ended: Callable[[], bool]) -> float:
+    """Ask for a coordinator until there is one; when that was, by the monotonic clock.
+
+    Raises CannotRun.
+    """
+    until = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            find_coordinator("127.0.0.1", port, timeout=5)
+        except Unhealthy as error:
+            if ended() or time.monotonic() > until:
+                raise CannotRun(f"it does not come up: {error}") from error
+            time.sleep(0.002)
+        else:
+            return time.monotonic()
+
+
+def built(folder: str, into: Path) -> Path:
+    """Build one of the Go programs beside this file. Raises CannotRun."""
+    go = shutil.which("go")
+    if go is None:
+        raise CannotRun("there is no `go` in PATH")
+    program = into / f"{folder}-program"
+    source = ROOT / "benchmarks" / folder
+    done = subprocess.run(
+        [go, "build", "-o", str(program), "."],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise CannotRun(f"go build in benchmarks/{folder}: {done.stderr.strip()}")
+    return program
+
+
+@contextmanager
+def ours(core: int, directory: Path, settings: Mapping[str, str]) -> Iterator[Running]:
+    """This project's server with its defaults: HTTP on, log lines written, commits synced."""
+    port = free_port()
+    given = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "http.listener": f"127.0.0.1:{port + 1}",
+        "log.dirs": str(directory / "data"),
+        "group.initial.rebalance.delay.ms": "0",
+        **settings,
+    }
+    command = [sys.executable, "-m", "coordinator_server", "run"]
+    command += [f"--set={name}={value}" for name, value in given.items()]
+    with _process(command, core, port, directory) as running:
+        yield running
+
+
+@contextmanager
+def kfake(core: int, directory: Path, program: Path) -> Iterator[Running]:
+    """franz-go's kfake, which keeps everything in memory."""
+    port = free_port()
+    with _process([str(program), f"-port={port}"], core, port, directory) as running:
+        yield running
+
+
+@contextmanager
+def _process(command: list[str], core: int, port: int, directory: Path) -> Iterator[Running]:
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")
+    }
+    with (directory / "server.log").open("ab") as log:
+        begun = time.monotonic()
+        with on_core(core):
+            server = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=ROOT, env=environment, start_new_session=True
+            )
+    try:
+        ready = await_coordinator(port, lambda: server.poll() is not None)
+        yield Running(port, server.pid, ready - begun)
+    finally:
+        _end(server)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def kafka(core: int, directory: Path, settings: Mapping[str, str]) -> Iterator[Running]:
+    """Apache Kafka 4.1.1 of the oracle, which fetches the jars when they are not there.
+
+    Raises CannotRun.
+    """
+    for needed in ("java", "mvn"):
+        if shutil.which(needed) is None:
+            raise CannotRun(f"there is no `{needed}` in PATH")
+    port = free_port()
+    place = ["--port", str(port), "--dir", str(directory)]
+    command = [sys.executable, "-m", "oracle", "kafka", *place]
+    options = [part for pair in settings.items() for part in ("--set", "=".join(pair))]
+    with on_core(core), (directory / "start.log").open("wb") as log:
+        starting = subprocess.Popen(
+            [*command, *options, "start"], cwd=ROOT / "tests/oracle", stdout=log, stderr=log
+        )
+    try:
+        begun = _when_there(directory / "pid", starting)
+        ready = await_coordinator(port, lambda: bool(starting.poll()))
+        starting.wait()
+        yield Running(port, int((directory / "pid").read_text()), ready - begun)
+    finally:
+        starting.wait()
+        subprocess.run([*command, "stop"], cwd=ROOT / "tests/oracle", check=False)
+
+
+def _when_there(pid_file: Path, starting: subprocess.Popen[bytes]) -> float:
+    """When the broker's process was begun: formatting its directory comes before that."""
+    while not pid_file.exists():
+        if starting.poll() is not None:
+            log = (pid_file.parent / "start.log").read_text()
+            raise CannotRun(f"Kafka did not start: {log.strip()[-500:]}")
+        time.sleep(0.005)
+    return time.monotonic()
+
+
+def resident_bytes(pid: int) -> int:
+    """Of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
