@@ -29,7 +29,6 @@ class DelayedSync:
     """When members that have not sent SyncGroup are removed (KAFKA-12443)."""
 
     deadline: int
-    generation: int
 
 
 class Purgatory:

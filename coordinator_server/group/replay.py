@@ -13,7 +13,6 @@ from coordinator_server.group.classic.state import (
     ClassicMember,
 )
 from protocol.records import (
-    GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
@@ -51,7 +50,7 @@ def apply(
             group.offsets.put(key.topic, key.partition, value)
         else:
             group.offsets.put_pending(producer_id, order, key.topic, key.partition, value)
-    elif isinstance(key, GroupMetadataKey):
+    else:
         if not isinstance(value, GroupMetadataValue):
             group.durable = group.classic = None
             return

@@ -42,8 +42,7 @@ def select_protocol(group: ClassicGroup) -> str:
 def joined_members(group: ClassicGroup) -> list[JoinedMember]:
     """What the leader is told of the members."""
     name = group.protocol_name
-    if name is None:
-        return []
+    assert name is not None, "a generation with members has a protocol"
     return [
         JoinedMember(member.member_id, member.group_instance_id, member.metadata(name))
         for member in group.members.values()

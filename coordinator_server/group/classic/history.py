@@ -112,8 +112,8 @@ class History:
 
     def join_phase_ended(self, now: int) -> None:
         """The members have their generation; the sync phase begins."""
-        if self.rebalance is not None:
-            self.rebalance.join_ended = now
+        assert self.rebalance is not None, "a join phase belongs to a rebalance"
+        self.rebalance.join_ended = now
 
     def end(
         self, group_id: str, outcome: Outcome, generation: int, members: int, now: int

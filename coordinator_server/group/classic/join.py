@@ -3,8 +3,6 @@
 Follows Kafka's `classicGroupJoinToClassicGroup` and what it calls.
 """
 
-from typing import Final
-
 from coordinator_server.group.classic.election import joined_members, select_protocol
 from coordinator_server.group.classic.rebalance import (
     current_generation,
@@ -21,7 +19,12 @@ from coordinator_server.group.classic.state import (
     ClassicMember,
     PendingMember,
 )
-from coordinator_server.group.classic.validation import fits, refuse_member, text_too_long
+from coordinator_server.group.classic.validation import (
+    LONGEST_TEXT,
+    fits,
+    refuse_member,
+    text_too_long,
+)
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Effects, Joined, Refuse, Rule
 from coordinator_server.group.events import Join
@@ -41,13 +44,9 @@ def refuse_texts(group_id: str, event: Join) -> Refuse | None:
         ("protocol type", event.protocol_type),
         *(("protocol name", name) for name, _ in event.protocols),
     ):
-        if not fits(text, further=_SUFFIX_BYTES):
+        if not fits(text):
             return text_too_long(what, text)
     return None
-
-
-_SUFFIX_BYTES: Final = 1 + len("00000000-0000-0000-0000-000000000000")
-"""What makes a member id of a client id or group instance id."""
 
 
 def join(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
@@ -116,14 +115,9 @@ def _inconsistent_protocol(group: ClassicGroup, event: Join) -> Refuse:
 def _new_member_id(prefix: str, ctx: Context) -> str:
     """Kafka's form of a member id; the prefix is cut if the protocol could not carry the whole."""
     suffix = f"-{ctx.ids.member_suffix()}"
-    room = _MAX_ID_BYTES - len(suffix)
-    if 3 * len(prefix) > room:
-        prefix = prefix.encode()[:room].decode(errors="ignore")
+    if not fits(prefix + suffix):
+        prefix = prefix.encode()[: LONGEST_TEXT - len(suffix)].decode(errors="ignore")
     return prefix + suffix
-
-
-_MAX_ID_BYTES: Final = 2**15 - 1
-"""The longest string of the protocol's older versions and of the log, as UTF-8."""
 
 
 def _require_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:

@@ -99,11 +99,10 @@ def maybe_complete_join_phase(group: ClassicGroup, ctx: Context, out: Effects) -
         complete_join(group, ctx, out)
 
 
-def join_deadline_passed(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+def join_deadline_passed(
+    group: ClassicGroup, operation: DelayedJoin, ctx: Context, out: Effects
+) -> None:
     """The DelayedJoin is due: extend the initial delay if somebody came, else end the phase."""
-    operation = group.purgatory.join
-    if operation is None:
-        return
     if operation.initial and group.new_member_added and operation.remaining_ms:
         group.new_member_added = False
         delay = min(ctx.limits.initial_rebalance_delay_ms, operation.remaining_ms)
@@ -135,9 +134,7 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
         group.protocol_name = select_protocol(group)
         group.transition_to(_S.COMPLETING_REBALANCE, ctx.wall)
         _answer_joins(group, ctx, out)
-        group.purgatory.delay_sync(
-            DelayedSync(ctx.now + group.rebalance_timeout_ms, group.generation)
-        )
+        group.purgatory.delay_sync(DelayedSync(ctx.now + group.rebalance_timeout_ms))
     else:
         group.protocol_name = None
         group.transition_to(_S.EMPTY, ctx.wall)

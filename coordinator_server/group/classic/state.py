@@ -214,8 +214,6 @@ class ClassicGroup:
         if member is None:
             return None
         self._count_protocols(member, -1)
-        if member.join_token is not None:
-            self.park_join(member, None)
         if self.last_to_join is member:
             self.last_to_join = None
         if member.group_instance_id is not None:
@@ -243,8 +241,8 @@ class ClassicGroup:
         self.members[new_member_id] = new
         if self.leader == old.member_id:
             self.leader = new_member_id
-        if old.group_instance_id is not None:
-            self.static_members[old.group_instance_id] = new_member_id
+        assert old.group_instance_id is not None
+        self.static_members[old.group_instance_id] = new_member_id
         if old.member_id in self.pending_sync:
             self.pending_sync.remove(old.member_id)
             self.pending_sync.add(new_member_id)

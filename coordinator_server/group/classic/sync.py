@@ -113,10 +113,6 @@ def _give_up_assignment(
 
 def sync_deadline_passed(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     """Remove the members that never sent SyncGroup and rebalance (KAFKA-12443)."""
-    operation = group.purgatory.sync
-    group.purgatory.sync = None
-    if operation is None or operation.generation != group.generation or not group.pending_sync:
-        return
     silent = [member for member in group.members.values() if member.member_id in group.pending_sync]
     group.history.wait_was_for(silent)
     for member in silent:

@@ -22,8 +22,9 @@ def tick(group: ClassicGroup, ctx: Context, out: Effects) -> None:
         return
     for deadline, member_id in sorted(_due(group, ctx.now)):
         if member_id == _JOIN:
-            if group.purgatory.join is not None and group.purgatory.join.deadline == deadline:
-                join_deadline_passed(group, ctx, out)
+            operation = group.purgatory.join
+            if operation is not None and operation.deadline == deadline:
+                join_deadline_passed(group, operation, ctx, out)
         elif member_id == _SYNC:
             if group.purgatory.sync is not None and group.purgatory.sync.deadline == deadline:
                 sync_deadline_passed(group, ctx, out)

@@ -13,13 +13,9 @@ LONGEST_TEXT: Final = 2**15 - 1
 """Bytes that a string of a record or of an old response can have."""
 
 
-def fits(text: str, further: int = 0) -> bool:
-    """Whether a text, with so many bytes added to it, can be written.
-
-    Requests may be longer: of what is not UTF-8 each byte becomes three.
-    """
-    longest = LONGEST_TEXT - further
-    return 4 * len(text) <= longest or len(text.encode("utf-8", "surrogatepass")) <= longest
+def fits(text: str) -> bool:
+    """Whether a text can be written; of what is not UTF-8 each byte has become three."""
+    return 4 * len(text) <= LONGEST_TEXT or len(text.encode()) <= LONGEST_TEXT
 
 
 def text_too_long(what: str, text: str) -> Refuse:
@@ -120,7 +116,7 @@ def refuse_commit(group: ClassicGroup, event: CommitOffsets) -> Refuse | None:
             refusal = refuse_generation(group, event.generation)
         if refusal is not None:
             return refusal
-    elif group.state is not _S.EMPTY:
+    else:
         return Refuse(
             ErrorCode.UNKNOWN_MEMBER_ID,
             Rule.COMMIT_WITHOUT_MEMBERSHIP,

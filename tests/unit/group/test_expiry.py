@@ -1,0 +1,178 @@
+"""Offsets and groups that are over: retention (KIP-211) and deleted topics."""
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.group.context import Limits
+from coordinator_server.group.events import ExpireOffsets, Loaded, TopicsDeleted
+from coordinator_server.group.reasons import OffsetsRemoved, OffsetsRemovedReason
+from coordinator_server.group.replay import apply
+from protocol.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from protocol.subscription import Subscription, encode_subscription
+from tests.support.story import Story, offset
+
+RETENTION_MS = 1_000_000
+ORDERS = (("range", encode_subscription(Subscription(["orders"]))),)
+
+
+def short_lived() -> Story:
+    return Story(limits=Limits(offsets_retention_ms=RETENTION_MS))
+
+
+def sweep(story: Story) -> list[Any]:
+    """What a sweep removed."""
+    return list(story.handle(ExpireOffsets()).observed)
+
+
+def removed(story: Story, offsets: int) -> list[OffsetsRemoved]:
+    return [OffsetsRemoved(story.group_id, OffsetsRemovedReason.EXPIRED, offsets)]
+
+
+def test_offsets_of_a_simple_group_expire_after_their_commit() -> None:
+    story = short_lived()
+    story.commit(offset(1))
+    story.advance(500_000)
+    story.commit(offset(2, partition=1))
+    story.advance(499_999)
+    assert sweep(story) == []
+    story.advance(1)
+    assert sweep(story) == removed(story, 1)
+    assert list(story.fetch()) == [("orders", 1)]
+
+
+def test_a_group_goes_with_its_last_offset() -> None:
+    story = short_lived()
+    story.commit()
+    story.advance(RETENTION_MS)
+    sweep(story)
+    assert story.group.is_vacant
+    assert [write.value for write in story.writes[-2:]] == [None, None]
+
+
+def test_the_time_of_an_empty_group_runs_from_when_it_became_empty() -> None:
+    story = short_lived()
+    (a,) = story.stable("a", session=1_800_000)
+    a.commit()
+    story.advance(900_000)
+    a.leave()
+    story.advance(999_999)
+    assert sweep(story) == []
+    story.restart()
+    story.advance(1)
+    assert sweep(story) == removed(story, 1)
+    assert story.group.is_vacant
+
+
+def test_the_time_of_an_old_record_without_a_time_runs_from_the_commit() -> None:
+    story = short_lived()
+    story.record(GroupMetadataKey("group"), GroupMetadataValue("consumer", 1, None, None, -1, []))
+    story.record(OffsetCommitKey("group", "orders", 0), OffsetCommitValue(1, -1, "", story.wall))
+    story.restart()
+    story.advance(RETENTION_MS)
+    assert sweep(story) == removed(story, 1)
+
+
+def test_a_retention_of_the_offsets_own_counts_alone() -> None:
+    story = short_lived()
+    story.commit(offset(1), retention_ms=10_000)
+    story.commit(offset(2, partition=1), retention_ms=2 * RETENTION_MS)
+    story.advance(9_999)
+    assert sweep(story) == []
+    story.advance(1)
+    assert sweep(story) == removed(story, 1)
+    story.advance(RETENTION_MS)
+    assert sweep(story) == []
+
+
+def test_a_stable_group_keeps_what_its_members_subscribe_to() -> None:
+    story = short_lived()
+    (a,) = story.stable("a", session=1_800_000, protocols=ORDERS)
+    a.commit(offset(1), offset(2, topic="other"))
+    story.advance(RETENTION_MS)
+    assert sweep(story) == removed(story, 1)
+    assert list(story.fetch()) == [("orders", 0)]
+    assert story.state == "Stable"
+
+
+@pytest.mark.parametrize(
+    "how", [{"protocols": (("range", b"?"),)}, {"protocol_type": "connect"}], ids=["blob", "type"]
+)
+def test_a_group_whose_topics_are_not_known_keeps_everything(how: dict[str, Any]) -> None:
+    story = short_lived()
+    (a,) = story.stable("a", session=1_800_000, **how)
+    a.commit()
+    story.advance(RETENTION_MS)
+    assert sweep(story) == []
+
+
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
+def test_nothing_expires_during_a_rebalance(state: str) -> None:
+    story = short_lived()
+    a, b = story.stable("a", "b", session=1_800_000, rebalance=1_800_000, protocols=ORDERS)
+    a.commit(offset(1, topic="other"))
+    story.advance(RETENTION_MS)
+    a.join()
+    if state == "CompletingRebalance":
+        b.join()
+    assert story.state == state
+    assert sweep(story) == []
+
+
+def test_an_empty_group_without_offsets_goes_unless_somebody_is_about_to_join() -> None:
+    story = short_lived()
+    pending = story.member("a", session=60_000)
+    pending.join()
+    sweep(story)
+    assert story.state == "Empty"
+    pending.leave()
+    assert sweep(story) == []
+    assert story.group.is_vacant
+
+
+def test_a_group_that_does_not_exist_has_nothing_to_expire() -> None:
+    assert sweep(short_lived()) == []
+
+
+def test_an_open_transaction_keeps_its_offsets_and_the_group() -> None:
+    story = short_lived()
+    for producer_id, value in ((-1, 1), (7, 2)):
+        key = OffsetCommitKey("group", "orders", 0)
+        apply(story.group, key, OffsetCommitValue(value, -1, "", story.wall), producer_id, value)
+    story.group.handle(Loaded(), story.context())
+    story.now, story.wall = story.now + RETENTION_MS, story.wall + RETENTION_MS
+    effects = story.group.handle(ExpireOffsets(), story.context())
+    assert (effects.writes, effects.observed) == ([], [])
+
+
+def test_offsets_of_deleted_topics_are_forgotten() -> None:
+    story = Story()
+    story.commit(offset(1), offset(2, partition=1), offset(3, topic="other"))
+    effects = story.handle(TopicsDeleted(frozenset({"orders", "unheard of"})))
+    assert effects.observed == [OffsetsRemoved("group", OffsetsRemovedReason.TOPIC_DELETED, 2)]
+    assert list(story.fetch()) == [("other", 0)]
+
+
+def test_a_group_outlives_its_topics() -> None:
+    story = Story()
+    story.commit(offset(1))
+    story.handle(TopicsDeleted(frozenset({"orders"})))
+    assert story.state == "Empty"
+    assert story.handle(TopicsDeleted(frozenset({"orders"}))).observed == []
+
+
+def test_deletions_are_told() -> None:
+    story = Story()
+    story.commit(offset(1), offset(2, partition=1))
+    story.delete_offsets(("orders", [0, 5]))
+    story.delete()
+    told = [o for o in story.observed if isinstance(o, OffsetsRemoved)]
+    assert [(o.reason, o.offsets) for o in told] == [
+        (OffsetsRemovedReason.DELETED, 1),
+        (OffsetsRemovedReason.DELETED, 1),
+    ]

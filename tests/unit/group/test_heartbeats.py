@@ -1,0 +1,99 @@
+"""Heartbeat in every state."""
+
+import pytest
+
+from coordinator_server.group.effects import Rule
+from protocol.errors import ErrorCode
+from tests.support.story import DELAY_MS, SESSION_MS, Story
+
+
+def test_a_group_that_does_not_exist_knows_no_member() -> None:
+    story = Story()
+    request = story.member("a", member_id="x").heartbeat()
+    assert (request.error, request.rule) == (ErrorCode.UNKNOWN_MEMBER_ID, Rule.GROUP_UNKNOWN)
+    assert story.group.is_vacant
+
+
+def test_an_empty_group_knows_no_member() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    assert a.heartbeat().rule is Rule.MEMBER_UNKNOWN
+
+
+def test_members_of_a_stable_group_may_go_on() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    assert a.heartbeat().error is ErrorCode.NONE
+
+
+def test_members_may_heartbeat_while_the_assignment_is_awaited() -> None:
+    story = Story()
+    a = story.member("a")
+    a.enter()
+    story.advance(DELAY_MS)
+    assert story.state == "CompletingRebalance"
+    assert a.heartbeat().error is ErrorCode.NONE
+
+
+def test_members_are_told_to_join_again() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    story.member("b").enter()
+    request = a.heartbeat()
+    assert (request.error, request.rule) == (
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        Rule.REBALANCE_UNDER_WAY,
+    )
+
+
+def test_a_pending_member_is_no_member() -> None:
+    story = Story()
+    pending = story.member("a")
+    pending.join()
+    assert pending.heartbeat().rule is Rule.MEMBER_UNKNOWN
+
+
+@pytest.mark.parametrize("generation", [-1, 0, 2])
+def test_another_generation_is_refused(generation: int) -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    request = a.heartbeat(generation)
+    assert (request.error, request.rule) == (
+        ErrorCode.ILLEGAL_GENERATION,
+        Rule.GENERATION_DIFFERS,
+    )
+
+
+def test_the_member_is_looked_at_before_the_generation() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.instance = "i"
+    assert a.heartbeat(7).rule is Rule.INSTANCE_UNKNOWN
+
+
+@pytest.mark.parametrize("state", ["Stable", "CompletingRebalance", "PreparingRebalance"])
+def test_a_heartbeat_gives_a_full_session(state: str) -> None:
+    story = Story()
+    a, b = story.stable("a", "b", session=60_000)
+    a.session = b.session = SESSION_MS
+    a.protocols = b.protocols = (("range", b"news"),)
+    a.join()
+    if state != "PreparingRebalance":
+        b.join()
+    if state == "Stable":
+        story.sync_all(a, b)
+    assert story.state == state
+    member = story.classic.members[b.member_id]
+    story.advance(5_000)
+    b.heartbeat()
+    assert member.session_deadline == story.now + member.session_timeout_ms
+
+
+def test_a_refused_heartbeat_keeps_no_session_alive() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    story.advance(5_000)
+    a.heartbeat(7)
+    story.advance(5_000)
+    assert story.removed == [("a", "session_expired")]

@@ -1,0 +1,123 @@
+"""The rules of a group notice when they are broken, and a bug leaves nobody waiting."""
+
+from collections.abc import Callable
+
+import pytest
+
+from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
+from coordinator_server.group.events import Describe, Heartbeat
+from coordinator_server.group.machine import Group, TurnFailed
+from coordinator_server.group.purgatory import NEVER, DelayedJoin
+from tests.support.story import Request, Story
+
+_S = ClassicGroupState
+Damage = Callable[[ClassicGroup], object]
+
+
+def first(group: ClassicGroup) -> str:
+    return next(iter(group.members))
+
+
+@pytest.mark.parametrize(
+    ("damage", "rule"),
+    [
+        (lambda g: setattr(g, "awaiting_join", 1), "awaiting_join is 1"),
+        (lambda g: g.supported_protocols.update(x=1), "supported_protocols"),
+        (lambda g: g.static_members.update(i="x"), "static_members"),
+        (lambda g: g.members.update(x=g.members.pop(first(g))), "filed under another id"),
+        (lambda g: g.pending.update({first(g): next(iter(g.pending.values()))}), "still pending"),
+        (lambda g: setattr(g, "leader", None), "leader is None"),
+        (lambda g: setattr(g, "leader", "x"), "leader 'x' is no member"),
+        (lambda g: g.members.clear(), "Stable without members"),
+        (lambda g: setattr(g, "state", _S.EMPTY), "Empty with members"),
+        (lambda g: g.supported_protocols.clear(), "no protocol is common"),
+        (lambda g: g.park_join(g.members[first(g)], object()), "JoinGroups are parked in Stable"),
+        (
+            lambda g: setattr(g.members[first(g)], "sync_token", object()),
+            "SyncGroups are parked in Stable",
+        ),
+        (lambda g: g.pending_sync.add("x"), "somebody who is no member"),
+        (lambda g: setattr(g.members[first(g)], "is_new", True), "a new member does not wait"),
+        (lambda g: setattr(g, "state", _S.COMPLETING_REBALANCE), "story of a rebalance"),
+        (lambda g: setattr(g, "state", _S.PREPARING_REBALANCE), "no deadline"),
+        (lambda g: setattr(g.purgatory, "join", DelayedJoin(5)), "a deadline in Stable"),
+        (lambda g: g.pending_sync.add(first(g)), "1 SyncGroups are awaited until None"),
+        (
+            lambda g: setattr(g.members[first(g)], "session_deadline", NEVER),
+            "never expires",
+        ),
+        (lambda g: setattr(g.purgatory, "wake", NEVER), "the purgatory wakes at"),
+    ],
+)
+def test_a_broken_rule_is_named(damage: Damage, rule: str) -> None:
+    story = Story()
+    story.stable("a", "b", session=60_000)
+    story.member("c").join()
+    assert list(story.group.broken_rules()) == []
+    damage(story.classic)
+    assert any(rule in said for said in story.group.broken_rules())
+
+
+def test_syncs_are_awaited_only_while_there_is_a_generation() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    story.classic.pending_sync.add("a")
+    assert "SyncGroups are awaited in Empty" in list(story.group.broken_rules())
+
+
+def test_a_group_that_does_not_exist_breaks_no_rule() -> None:
+    assert list(Group("group").broken_rules()) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "following"),
+    [
+        (_S.EMPTY, _S.STABLE),
+        (_S.EMPTY, _S.COMPLETING_REBALANCE),
+        (_S.STABLE, _S.EMPTY),
+        (_S.PREPARING_REBALANCE, _S.STABLE),
+        (_S.DEAD, _S.EMPTY),
+    ],
+)
+def test_a_state_cannot_follow_any_other(
+    state: ClassicGroupState, following: ClassicGroupState
+) -> None:
+    group = ClassicGroup("group", 0)
+    group.state = state
+    with pytest.raises(RuntimeError, match=f"{state} -> {following} is not legal"):
+        group.transition_to(following, 0)
+
+
+def test_a_bug_says_which_event_it_was_and_what_was_answered_before() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    story.classic.members[a.member_id].session_timeout_ms = "no number"  # type: ignore[assignment]
+    event = Heartbeat(Request("Heartbeat"), a.member_id, None, 1)
+    with pytest.raises(TurnFailed, match="Heartbeat failed") as failed:
+        story.group.handle(event, story.context())
+    assert failed.value.event is event
+    assert failed.value.effects.replies == []
+    assert isinstance(failed.value.__cause__, TypeError)
+
+
+def test_the_parked_are_handed_over_once() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    request = a.join()
+    assert story.group.take_parked() == [request]
+    assert story.group.take_parked() == []
+    story.parked = []
+    assert b.join().is_parked
+    assert Group("other").take_parked() == []
+
+
+def test_parked_syncs_are_handed_over_too() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    a.join(), b.join()
+    request = b.sync()
+    assert story.group.take_parked() == [request]
+    story.parked = []
+    event = Describe(Request("DescribeGroups"))
+    assert len(story.group.handle(event, story.context()).replies) == 1

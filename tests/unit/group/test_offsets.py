@@ -1,0 +1,316 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete of a group."""
+
+import pytest
+
+from coordinator_server.group.context import Limits
+from coordinator_server.group.effects import Committed, Deleted, FetchedOffset, Refuse, Rule
+from protocol.errors import ErrorCode
+from protocol.records import OffsetCommitValue
+from protocol.subscription import Subscription, encode_subscription
+from tests.support.story import DELAY_MS, SESSION_MS, Request, Story, offset
+
+ORDERS = (("range", encode_subscription(Subscription(["orders"]))),)
+
+
+def errors(request: Request) -> list[ErrorCode]:
+    assert isinstance(request.result, Committed)
+    return list(request.result.errors)
+
+
+# --- who may commit ---
+
+
+def test_anybody_may_commit_for_a_group_that_does_not_exist() -> None:
+    story = Story()
+    assert errors(story.commit(offset(42))) == [ErrorCode.NONE]
+    assert story.state == "Empty"
+    assert story.classic.protocol_type is None
+    assert story.fetch()["orders", 0].offset == 42
+
+
+def test_a_commit_of_nothing_makes_no_group() -> None:
+    story = Story()
+    assert errors(story.commit(offsets=())) == []
+    assert story.group.is_vacant
+
+
+@pytest.mark.parametrize(
+    ("new_client", "error"),
+    [(True, ErrorCode.GROUP_ID_NOT_FOUND), (False, ErrorCode.ILLEGAL_GENERATION)],
+)
+def test_a_generation_of_a_group_that_does_not_exist_is_refused(
+    new_client: bool, error: ErrorCode
+) -> None:
+    story = Story()
+    request = story.commit(generation=1, member_id="x", knows_group_id_not_found=new_client)
+    assert (request.error, request.rule) == (error, Rule.GROUP_UNKNOWN)
+    assert story.group.is_vacant
+
+
+def test_anybody_may_commit_for_an_empty_group() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    assert story.commit().error is ErrorCode.NONE
+    assert story.commit(member_id="x").error is ErrorCode.NONE
+    assert story.commit(generation=2, member_id="x").error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_commit_while_the_group_is_stable_or_joining() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    assert a.commit().error is ErrorCode.NONE
+    b.leave()
+    assert story.state == "PreparingRebalance"
+    assert a.commit().error is ErrorCode.NONE
+
+
+def test_members_do_not_commit_while_the_assignment_is_awaited() -> None:
+    story = Story()
+    a = story.member("a")
+    a.enter()
+    story.advance(DELAY_MS)
+    request = a.commit()
+    assert (request.error, request.rule) == (
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        Rule.REBALANCE_UNDER_WAY,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "rule"),
+    [
+        (
+            {"member_id": "", "generation": -1},
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            Rule.COMMIT_WITHOUT_MEMBERSHIP,
+        ),
+        ({"member_id": "x"}, ErrorCode.UNKNOWN_MEMBER_ID, Rule.MEMBER_UNKNOWN),
+        ({"generation": 0}, ErrorCode.ILLEGAL_GENERATION, Rule.GENERATION_DIFFERS),
+        ({"generation": -1}, ErrorCode.ILLEGAL_GENERATION, Rule.GENERATION_DIFFERS),
+        ({"generation": 2}, ErrorCode.ILLEGAL_GENERATION, Rule.GENERATION_DIFFERS),
+        (
+            {"group_instance_id": "i", "member_id": "", "generation": -1},
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            Rule.INSTANCE_UNKNOWN,
+        ),
+    ],
+)
+def test_nobody_else_commits_for_a_group_with_members(
+    changes: dict[str, object], error: ErrorCode, rule: Rule
+) -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    request = a.commit(**changes)
+    assert (request.error, request.rule) == (error, rule)
+    assert story.fetch() == {}
+
+
+def test_a_commit_keeps_the_session_alive() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    for _ in range(5):
+        story.advance(SESSION_MS - 1)
+        assert a.commit().error is ErrorCode.NONE
+
+
+def test_a_refused_commit_keeps_no_session_alive() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    story.advance(5_000)
+    a.commit(generation=7)
+    story.advance(5_000)
+    assert story.removed == [("a", "session_expired")]
+
+
+def test_a_zombies_commit_in_a_generation_issued_again_is_refused() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    zombie = story.member("b")
+    zombie.enter()
+    a.join()
+    assert zombie.generation == 2
+    story.restart()
+    assert story.generation == 1
+    a.join()
+    assert a.generation == 2
+    a.sync()
+    assert zombie.commit().error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# --- what is committed ---
+
+
+def test_a_commit_is_written_as_it_was_sent() -> None:
+    story = Story()
+    story.commit(offset(7, partition=3, topic="orders", metadata="where", epoch=5))
+    assert story.writes[0].value == OffsetCommitValue(7, 5, "where", story.wall)
+    assert story.fetch()["orders", 3] == FetchedOffset(3, 7, 5, "where", ErrorCode.NONE)
+
+
+def test_the_last_commit_of_a_partition_counts() -> None:
+    story = Story()
+    story.commit(offset(1), offset(3), offset(2))
+    assert story.fetch()["orders", 0].offset == 2
+
+
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        ("m" * 16, ErrorCode.NONE),
+        ("m" * 17, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ("\u00fc" * 16, ErrorCode.NONE),
+        ("\U0001f600" * 8, ErrorCode.NONE),
+        ("\U0001f600" * 8 + "m", ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    ],
+)
+def test_the_length_of_metadata_is_limited_in_javas_characters(
+    metadata: str, error: ErrorCode
+) -> None:
+    story = Story(limits=Limits(offset_metadata_max_chars=16))
+    request = story.commit(offset(1, metadata=metadata), offset(2, partition=1))
+    assert errors(request) == [error, ErrorCode.NONE]
+    assert (("orders", 0) in story.fetch()) == (error is ErrorCode.NONE)
+    assert story.fetch()["orders", 1].offset == 2
+
+
+@pytest.mark.parametrize(
+    ("retention", "expires"),
+    [
+        (-1, -1),
+        (0, 1_700_000_000_000),
+        (3_600_000, 1_700_003_600_000),
+        (2**63 - 1, 2**63 - 1),
+        (-(2**63), 1_700_000_000_000 - 2**63),
+    ],
+)
+def test_a_retention_of_the_requests_own_is_written_down(retention: int, expires: int) -> None:
+    story = Story()
+    assert errors(story.commit(retention_ms=retention)) == [ErrorCode.NONE]
+    value = story.writes[0].value
+    assert isinstance(value, OffsetCommitValue)
+    assert value.expire_timestamp == expires
+
+
+def test_metadata_has_to_fit_into_the_old_record_that_carries_a_retention() -> None:
+    story = Story(limits=Limits(offset_metadata_max_chars=100_000))
+    long = offset(1, metadata="m" * 40_000)
+    assert errors(story.commit(long)) == [ErrorCode.NONE]
+    assert errors(story.commit(long, retention_ms=1)) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
+
+
+def test_a_commit_too_large_for_one_append_is_refused_as_a_whole() -> None:
+    story = Story(limits=Limits(max_append_bytes=1_000))
+    request = story.commit(*(offset(1, partition=i) for i in range(10)))
+    assert (request.error, request.rule) == (
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        Rule.COMMIT_TOO_LARGE,
+    )
+    assert story.group.is_vacant
+
+
+# --- what is fetched ---
+
+
+def test_of_what_does_not_exist_there_is_no_offset_and_no_error() -> None:
+    nothing = FetchedOffset(3, -1, -1, "", ErrorCode.NONE)
+    story = Story()
+    assert story.fetch([("orders", [3])]) == {("orders", 3): nothing}
+    assert story.fetch() == {}
+    assert story.group.is_vacant
+    story.commit(offset(1))
+    assert story.fetch([("orders", [0, 3])])["orders", 3] == nothing
+    assert story.fetch([("other", [3])]) == {("other", 3): nothing}
+
+
+def test_all_offsets_are_fetched_by_topic() -> None:
+    story = Story()
+    story.commit(offset(1), offset(2, partition=1), offset(3, topic="other"))
+    assert {place: found.offset for place, found in story.fetch().items()} == {
+        ("orders", 0): 1,
+        ("orders", 1): 2,
+        ("other", 0): 3,
+    }
+
+
+# --- what is deleted (KIP-496) ---
+
+
+def deleted(request: Request) -> dict[tuple[str, int], ErrorCode]:
+    assert isinstance(request.result, Deleted)
+    return {(topic, p): error for topic, found in request.result.topics for p, error in found}
+
+
+def test_offsets_of_an_empty_group_are_deleted() -> None:
+    story = Story()
+    story.commit(offset(1), offset(2, partition=1))
+    request = story.delete_offsets(("orders", [0, 7]), ("other", [0]))
+    assert set(deleted(request).values()) == {ErrorCode.NONE}
+    assert list(story.fetch()) == [("orders", 1)]
+    assert len(story.writes) == 3
+
+
+def test_offsets_of_a_group_that_does_not_exist_cannot_be_deleted() -> None:
+    request = Story().delete_offsets(("orders", [0]))
+    assert (request.error, request.rule) == (ErrorCode.GROUP_ID_NOT_FOUND, Rule.GROUP_UNKNOWN)
+    assert isinstance(request.result, Refuse)
+    assert request.result.detail == "Group group not found."
+
+
+def test_offsets_of_topics_in_use_stay() -> None:
+    story = Story()
+    (a,) = story.stable("a", protocols=ORDERS)
+    a.commit(offset(1), offset(2, topic="other"))
+    request = story.delete_offsets(("orders", [0]), ("other", [0]))
+    assert deleted(request) == {
+        ("orders", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ("other", 0): ErrorCode.NONE,
+    }
+    assert list(story.fetch()) == [("orders", 0)]
+
+
+@pytest.mark.parametrize("blob", [b"", b"\0", b"\0\1\0\0\0\1\0\7or"])
+def test_offsets_stay_where_it_cannot_be_told_what_is_in_use(blob: bytes) -> None:
+    story = Story()
+    (a,) = story.stable("a", protocols=(("range", blob),))
+    a.commit()
+    assert set(deleted(story.delete_offsets(("orders", [0]))).values()) == {
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    }
+
+
+def test_before_the_first_generation_everything_may_be_in_use() -> None:
+    story = Story()
+    story.member("a", protocols=ORDERS).enter()
+    assert set(deleted(story.delete_offsets(("other", [0]))).values()) == {
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    }
+
+
+def test_a_newcomer_without_the_groups_protocol_makes_its_topics_uncertain() -> None:
+    both = (*ORDERS, ("roundrobin", ORDERS[0][1]))
+    story = Story()
+    (a,) = story.stable("a", protocols=both)
+    story.member("b", protocols=both[1:]).enter()
+    a.commit()
+    assert set(deleted(story.delete_offsets(("other", [0]))).values()) == {
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    }
+
+
+def test_other_groups_with_members_keep_all_their_offsets() -> None:
+    story = Story()
+    (a,) = story.stable("a", protocol_type="connect")
+    a.commit()
+    request = story.delete_offsets(("orders", [0]))
+    assert (request.error, request.rule) == (ErrorCode.NON_EMPTY_GROUP, Rule.GROUP_NOT_EMPTY)
+    a.leave()
+    assert set(deleted(story.delete_offsets(("orders", [0]))).values()) == {ErrorCode.NONE}
+
+
+def test_a_group_all_members_of_which_left_while_joining_uses_nothing() -> None:
+    story = Story()
+    a = story.member("a", protocols=ORDERS)
+    a.enter()
+    a.leave()
+    assert set(deleted(story.delete_offsets(("orders", [0]))).values()) == {ErrorCode.NONE}

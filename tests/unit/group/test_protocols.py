@@ -1,0 +1,108 @@
+"""Which protocol a group uses, and who cannot take part in it."""
+
+import pytest
+
+from coordinator_server.group.effects import Rule
+from protocol.errors import ErrorCode
+from tests.support.story import DELAY_MS, Story
+
+
+def offers(names: str) -> list[tuple[str, bytes]]:
+    return [(name, name.encode()) for name in names.split()]
+
+
+@pytest.mark.parametrize(
+    ("preferences", "elected"),
+    [
+        (["range"], "range"),
+        (["range roundrobin", "roundrobin"], "roundrobin"),
+        (["range roundrobin", "roundrobin range", "roundrobin range"], "roundrobin"),
+        (["a b c", "b c a", "c b a", "c a b"], "c"),
+        (["a b", "x b", "b y"], "b"),
+        # Ties go as Java's hash map has it: by hash, not by order.
+        (["roundrobin range", "range roundrobin"], "range"),
+        (["range sticky", "sticky range"], "sticky"),
+        (["cooperative-sticky roundrobin", "roundrobin cooperative-sticky"], "roundrobin"),
+        (["b a", "a b"], "a"),
+    ],
+)
+def test_the_protocol_all_support_and_most_prefer_is_elected(
+    preferences: list[str], elected: str
+) -> None:
+    story = Story()
+    requests = [
+        story.member(f"m{i}", protocols=offers(names)).enter()
+        for i, names in enumerate(preferences)
+    ]
+    story.advance(10 * DELAY_MS)
+    assert {request.joined.protocol_name for request in requests} == {elected}
+    assert {m.metadata for m in requests[0].joined.members} == {elected.encode()}
+
+
+def test_the_vote_is_taken_anew_in_every_generation() -> None:
+    story = Story()
+    a, b = story.member("a", protocols=offers("x y")), story.member("b", protocols=offers("x"))
+    story.settle(a, b)
+    assert story.classic.protocol_name == "x"
+    b.leave()
+    a.protocols = offers("y x")
+    assert a.join().joined.protocol_name == "y"
+
+
+def test_a_protocol_named_twice_counts_once() -> None:
+    story = Story()
+    a = story.member("a", protocols=offers("x x y"))
+    b = story.member("b", protocols=offers("y"))
+    story.settle(a, b)
+    assert story.classic.protocol_name == "y"
+
+
+@pytest.mark.parametrize(("protocol_type", "names"), [("", "range"), ("consumer", ""), ("", "")])
+def test_the_first_member_has_to_offer_something(protocol_type: str, names: str) -> None:
+    story = Story()
+    poor = story.member("a", protocol_type=protocol_type, protocols=offers(names))
+    request = poor.join()
+    assert request.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert request.rule is Rule.PROTOCOL_INCONSISTENT
+    story.stable("b")
+    assert story.state == "Stable"
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "names"), [("connect", "range"), ("consumer", "other"), ("consumer", "")]
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_a_newcomer_without_anything_in_common_is_refused(
+    protocol_type: str, names: str, known: bool
+) -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    stranger = story.member("b", protocol_type=protocol_type, protocols=offers(names), known=known)
+    assert stranger.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert a.heartbeat().error is ErrorCode.NONE
+
+
+def test_a_member_cannot_leave_the_common_ground() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    b.protocols = offers("other")
+    assert b.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert story.state == "Stable"
+    assert a.heartbeat().error is ErrorCode.NONE
+
+
+def test_a_newcomer_has_to_support_what_everybody_does_even_if_it_is_not_in_use() -> None:
+    story = Story()
+    a = story.member("a", protocols=offers("x y"))
+    story.settle(a)
+    b = story.member("b", protocols=offers("y"))
+    b.enter()
+    assert a.join().joined.protocol_name == "y"
+
+
+def test_an_empty_group_may_change_its_type() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    story.stable("b", protocol_type="connect", protocols=offers("v1"))
+    assert story.describe().protocol_type == "connect"

@@ -1,0 +1,135 @@
+"""JoinGroup of members, in every state, with and without anything new to say."""
+
+import pytest
+
+from coordinator_server.group.effects import Refuse
+from protocol.errors import ErrorCode
+from tests.support.story import DELAY_MS, Story
+
+NEWS = (("range", b"other"),)
+
+
+def test_a_member_may_change_its_mind_while_members_join() -> None:
+    story = Story()
+    a = story.member("a")
+    a.enter()
+    a.protocols = NEWS
+    request = a.join()
+    story.advance(DELAY_MS)
+    assert request.joined.members[0].metadata == b"other"
+
+
+def test_an_unchanged_follower_that_awaits_its_assignment_is_told_the_generation_again() -> None:
+    story = Story()
+    a, b = story.member("a"), story.member("b")
+    a.enter(), b.enter()
+    story.advance(2 * DELAY_MS)
+    again = b.join()
+    assert (again.joined.generation, again.joined.members) == (1, ())
+    assert story.state == "CompletingRebalance"
+
+
+def test_an_unchanged_leader_that_has_to_assign_is_told_the_members_again() -> None:
+    story = Story()
+    a, b = story.member("a"), story.member("b")
+    a.enter(), b.enter()
+    story.advance(2 * DELAY_MS)
+    assert [m.member_id for m in a.join().joined.members] == [a.member_id, b.member_id]
+
+
+def test_a_join_answered_again_leaves_a_parked_sync_alone() -> None:
+    story = Story()
+    a, b = story.member("a"), story.member("b")
+    a.enter(), b.enter()
+    story.advance(2 * DELAY_MS)
+    parked = b.sync()
+    b.join()
+    a.sync({b: b"for b"})
+    assert parked.assignment == b"for b"
+
+
+def test_news_while_the_assignment_is_awaited_start_another_rebalance() -> None:
+    story = Story()
+    a, b = story.member("a"), story.member("b")
+    a.enter(), b.enter()
+    story.advance(2 * DELAY_MS)
+    synced = a.sync  # the leader has not synced yet
+    b.protocols = NEWS
+    request = b.join()
+    assert request.is_parked
+    assert story.state == "PreparingRebalance"
+    assert synced({b: b""}).error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_an_unchanged_follower_of_a_stable_group_is_told_the_generation() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    again = b.join()
+    assert (again.joined.generation, again.joined.leader) == (1, a.member_id)
+    assert again.joined.members == ()
+    assert story.state == "Stable"
+    assert b.sync().assignment == b"b"
+
+
+@pytest.mark.parametrize("who", ["leader", "follower"])
+def test_news_make_a_stable_group_rebalance(who: str) -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    member = a if who == "leader" else b
+    member.protocols = NEWS
+    assert member.join().is_parked
+    assert story.state == "PreparingRebalance"
+
+
+def test_a_leader_that_joins_again_makes_a_stable_group_rebalance() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    request = a.join()
+    assert request.is_parked
+    b.join()
+    assert request.joined.generation == 2
+
+
+def test_a_member_alone_that_joins_again_is_answered_at_once() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    assert a.join().joined.generation == 2
+    assert story.state == "CompletingRebalance"
+
+
+def test_new_timeouts_take_effect() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.session, a.rebalance = 20_000, 90_000
+    story.rejoin(a)
+    assert story.classic.rebalance_timeout_ms == 90_000
+    story.advance(19_999)
+    assert story.state == "Stable"
+    story.advance(1)
+    assert story.state == "Empty"
+
+
+def test_a_member_of_an_emptied_group_has_to_begin_anew() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    request = a.join()
+    assert request.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert isinstance(request.result, Refuse)
+    assert request.result.member_id == a.member_id
+
+
+def test_generations_go_on_after_the_group_was_empty() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    assert story.generation == 2
+    (b,) = story.stable("b")
+    assert b.generation == 3
+
+
+def test_generations_begin_again_after_the_last_number_there_is() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    story.classic.generation = 2**31 - 1
+    assert a.join().joined.generation == 1
