@@ -26,6 +26,8 @@ class MemoryLog:
         self.epoch = epoch
         self._storage = storage
         self._in_flight: deque[tuple[list[LogRecord], asyncio.Future[int]]] = deque()
+        self._failed: Exception | None = None
+        """Why nothing can be appended any more: what follows a lost append is lost too."""
         self._closed = False
 
     async def load(self) -> AsyncIterator[Sequence[LogRecord]]:
@@ -52,15 +54,18 @@ class MemoryLog:
         """Make durable, or fail, everything in flight."""
         while self._in_flight:
             records, future = self._in_flight.popleft()
-            fault = self._storage.take_fault(self.partition)
-            if not self.is_current():
-                fault = Fenced(f"partition {self.partition} was claimed by epoch {self.epoch + 1}")
-            if future.done():
-                continue
-            if fault is not None:
-                future.set_exception(fault)
+            fault: Exception | None
+            if self.is_current():
+                fault = self._storage.take_fault(self.partition, records)
             else:
-                future.set_result(self._storage.store(self.partition, records))
+                fault = Fenced(f"partition {self.partition}, epoch {self.epoch}: claimed since")
+            self._failed = self._failed or fault
+            if self._failed is None:
+                last_offset = self._storage.store(self.partition, records)
+                if not future.done():
+                    future.set_result(last_offset)
+            elif not future.done():
+                future.set_exception(self._failed)
 
     def is_current(self) -> bool:
         """Whether nobody has claimed the partition since."""
@@ -79,7 +84,9 @@ class MemoryStorage:
         self.max_append_bytes = max_append_bytes
         self._records: list[list[LogRecord]] = [[] for _ in range(partitions)]
         self._logs: dict[int, MemoryLog] = {}
-        self._faults: dict[int, deque[Exception]] = {}
+        self._faults: dict[int, deque[tuple[Exception, bool]]] = {}
+        self._fenced: dict[int, int] = {}
+        """Epochs of those who fenced ours, by partition."""
         self._held: set[int] = set()
 
     # --- storage.base.Storage ---
@@ -108,9 +115,16 @@ class MemoryStorage:
         """Everything durable in a partition, in order."""
         return list(self._records[partition])
 
-    def fail_next(self, partition: int, error: Exception) -> None:
-        """Let the next append, after those planned already, fail."""
-        self._faults.setdefault(partition, deque()).append(error)
+    def fail_next(self, partition: int, error: Exception, *, stored: bool = False) -> None:
+        """Let the next append, after those planned already, fail, and its tenure with it.
+
+        With `stored` its records are in the log all the same, as may be after OutcomeUnknown.
+        """
+        self._faults.setdefault(partition, deque()).append((error, stored))
+
+    def fence(self, partition: int) -> None:
+        """Claim the partition for somebody else: its tenure is no longer current."""
+        self._fenced[partition] = self.epoch(partition) + 1
 
     def hold(self, partition: int) -> None:
         """Let appends neither succeed nor fail until `release`."""
@@ -125,21 +139,27 @@ class MemoryStorage:
     # --- for MemoryLog ---
 
     def epoch(self, partition: int) -> int:
-        """The epoch of the latest claim; 0 before the first."""
+        """The epoch of the latest claim, ours or another's; 0 before the first."""
         log = self._logs.get(partition)
-        return 0 if log is None else log.epoch
+        return max(0 if log is None else log.epoch, self._fenced.get(partition, 0))
 
     def is_held(self, partition: int) -> bool:
         """Whether appends are held."""
         return partition in self._held
 
-    def take_fault(self, partition: int) -> Exception | None:
-        """The fault planned for the coming append."""
+    def take_fault(self, partition: int, records: Sequence[LogRecord]) -> Exception | None:
+        """The fault planned for the coming append of `records`."""
         faults = self._faults.get(partition)
-        return faults.popleft() if faults else None
+        if not faults:
+            return None
+        error, stored = faults.popleft()
+        if stored:
+            self.store(partition, records)
+        return error
 
     def store(self, partition: int, records: Sequence[LogRecord]) -> int:
         """Append durably; the last offset."""
         log = self._records[partition]
-        log.extend(replace(record, offset=len(log) + i) for i, record in enumerate(records))
+        base = len(log)
+        log.extend(replace(record, offset=base + i) for i, record in enumerate(records))
         return len(log) - 1

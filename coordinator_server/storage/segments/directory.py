@@ -12,6 +12,7 @@ from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 LOCK_FILE: Final = ".lock"
 """Kafka's name, locked in Kafka's way too: a broker and this server keep each other out."""
 META_FILE: Final = "meta.properties"
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 STARTS_FILE: Final = "coordinator-starts"
 
 
@@ -34,6 +35,7 @@ class DataDirectory:
         files.make_directory(path)
         self._lock = _lock(path / LOCK_FILE)
         try:
+            self._forget_clean_shutdown()
             self.cluster_id = self._identify(node_id, cluster_id)
             self.start = self._count_start()
         except BaseException:
@@ -45,6 +47,12 @@ class DataDirectory:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def _forget_clean_shutdown(self) -> None:
+        """A broker that finds its mark of a clean stop would trust what we crashed over."""
+        if CLEAN_SHUTDOWN_FILE in self._files.names(self.path):
+            self._files.remove(self.path / CLEAN_SHUTDOWN_FILE)
+            self._files.sync_directory(self.path)
 
     def _identify(self, node_id: int, cluster_id: str | None) -> str:
         """Kafka's meta.properties: made once, then only compared."""

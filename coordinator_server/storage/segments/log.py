@@ -16,6 +16,8 @@ from coordinator_server.storage.segments.segment import SUFFIX, Segment
 from protocol.batch import BatchHeader, read_header, stamped
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
+SWAP_SUFFIX: Final = ".swap"
+"""Of a compacted segment that Kafka was about to put in the place of others."""
 
 
 class SegmentLog:
@@ -43,7 +45,7 @@ class SegmentLog:
         """Held for a whole sync: nobody may take what another still syncs for durable."""
         self._dirty: list[Segment] = []
         files.make_directory(directory)
-        names = [n for n in files.names(directory) if n.endswith(SUFFIX)]
+        names = [n for n in self._sound_names() if n.endswith(SUFFIX)]
         bases = sorted(_base_offset(directory, name) for name in names) or [0]
         self._segments = [Segment(files, directory, base) for base in bases]
         try:
@@ -54,6 +56,16 @@ class SegmentLog:
             self._close_files()
             raise
         self.durable_offset = self.end_offset
+
+    def _sound_names(self) -> list[str]:
+        names = self._files.names(self.directory)
+        for name in names:
+            if name.endswith(SUFFIX + SWAP_SUFFIX):
+                raise CorruptLog(
+                    f"{self.directory / name}: a broker was stopped while it compacted this log; "
+                    "start and stop it once more"
+                )
+        return names
 
     def _sync_found(self) -> None:
         """Make durable what was found: a process that was killed may have left it in memory.
@@ -147,6 +159,14 @@ class SegmentLog:
                 self.failed = error
                 raise
             self.durable_offset = max(self.durable_offset, end)
+
+    def probe(self, size: int) -> None:
+        """Prove that so many bytes can be written and synced, and take them back.
+
+        For a log that could not be written before. Raises OSError.
+        """
+        with self._syncing:
+            self._active.probe(size)
 
     def truncate(self, offset: int) -> None:
         """Cut the log so that `offset` comes next; a batch that straddles it goes as a whole."""

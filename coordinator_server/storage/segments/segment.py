@@ -196,6 +196,15 @@ class Segment:
         self.index = [entry for entry in self.index if entry[1] < size]
         self._indexed = min(self._indexed, size)
 
+    def probe(self, size: int) -> None:
+        """Write and sync zeros at the end, and cut them again; a crash leaves a torn tail."""
+        try:
+            self.file.append(bytes(size))
+            self.file.sync()
+        finally:
+            self.file.truncate(self.size)
+        self.file.sync()
+
     def _note(self, base_offset: int, position: int) -> None:
         if not self.index or position - self.index[-1][1] >= INDEX_INTERVAL_BYTES:
             self.index.append((base_offset, position))

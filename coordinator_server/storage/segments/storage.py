@@ -19,10 +19,12 @@ from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import build_batch, read_records
+from protocol.batch import build_batch, iter_records
 from protocol.errors import Malformed
 
 TOPIC: Final = "__consumer_offsets"
+PARTITION_METADATA: Final = "partition.metadata"
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 MAX_APPEND_BYTES: Final = 16 * 1024 * 1024
 RECORDS_PER_CHUNK: Final = 2_000
 _EPOCHS_PER_START: Final = 1 << 32
@@ -34,11 +36,13 @@ Report = Callable[..., None]
 class SegmentPartitionLog:
     """One tenure of a partition in the embedded log."""
 
-    def __init__(self, storage: "SegmentStorage", partition: int, epoch: int) -> None:
+    def __init__(
+        self, storage: "SegmentStorage", partition: int, epoch: int, log: SegmentLog
+    ) -> None:
         self.partition = partition
         self.epoch = epoch
         self._storage = storage
-        self._log = storage.open_log(partition)
+        self._log = log
         self._closed = False
 
     async def load(self) -> AsyncIterator[Sequence[LogRecord]]:
@@ -46,14 +50,15 @@ class SegmentPartitionLog:
         records: list[LogRecord] = []
         for header, chunk, offset in self._log.batches():
             try:
-                records += read_records(header, chunk, offset)
+                for record in iter_records(header, chunk, offset):
+                    records.append(record)
+                    if len(records) >= RECORDS_PER_CHUNK:
+                        yield records
+                        records = []
+                        await asyncio.sleep(0)
             except Malformed as error:
-                where = f"{self._log.directory}, offset {header.base_offset}"
+                where = f"{self._log.directory}, the batch at offset {header.base_offset}"
                 raise CorruptLog(f"{where}: {error}") from error
-            if len(records) >= RECORDS_PER_CHUNK:
-                yield records
-                records = []
-                await asyncio.sleep(0)
         if records:
             yield records
 
@@ -74,6 +79,7 @@ class SegmentPartitionLog:
             try:
                 self._log.append(batch)
             except OSError as error:
+                self._storage.refused(self.partition, len(batch))
                 future.set_exception(error)
                 return future
         last_offset = self._log.end_offset - 1
@@ -90,12 +96,9 @@ class SegmentPartitionLog:
 
     async def close(self) -> None:
         """See PartitionLog."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._log.failed is None:
-            await asyncio.wait([self._storage.flusher.flush(self._log)])
-        self._storage.closed(self.partition, self._log)
+        if not self._closed:
+            self._closed = True
+            await self._storage.retire(self.partition, self._log)
 
 
 def _pass_on(
@@ -135,8 +138,12 @@ class SegmentStorage:
         self._report = report
         self._files = files
         self._epochs = [0] * partitions
+        self._logs: dict[int, SegmentLog] = {}
+        """Those that are open, by partition."""
         self._cut_to: dict[int, int] = {}
         """Where logs that failed were durable to, by partition."""
+        self._refused: dict[int, int] = {}
+        """Size of a batch that could not be written, by partition, until it could be."""
 
     async def start(self, on_assigned: PartitionCallback, _on_lost: PartitionCallback) -> None:
         """See Storage; a data directory has one owner, so all partitions are ours for good."""
@@ -144,10 +151,19 @@ class SegmentStorage:
             await on_assigned(partition)
 
     async def claim(self, partition: int) -> SegmentPartitionLog:
-        """See Storage."""
+        """See Storage; what an older tenure has in flight is completed first. Raises CorruptLog."""
         last = self._epochs[partition] or self._directory.start * _EPOCHS_PER_START
-        self._epochs[partition] = last + 1
-        return SegmentPartitionLog(self, partition, last + 1)
+        epoch = self._epochs[partition] = last + 1
+        if partition in self._logs:
+            await self.retire(partition, self._logs[partition])
+        log = await asyncio.to_thread(self._open_log, partition)
+        if self._epochs[partition] != epoch:
+            await asyncio.to_thread(log.close)
+            raise Fenced(f"partition {partition} was claimed again, after epoch {epoch}")
+        if log.cut_bytes:
+            self._report("torn_tail_cut", directory=str(log.directory), bytes=log.cut_bytes)
+        self._logs[partition] = log
+        return SegmentPartitionLog(self, partition, epoch, log)
 
     def owner(self, _partition: int) -> Node | None:
         """Nobody but us; who we are is the directory's business."""
@@ -162,27 +178,56 @@ class SegmentStorage:
         """The epoch of the latest claim."""
         return self._epochs[partition]
 
-    def open_log(self, partition: int) -> SegmentLog:
-        """Open a partition's log as it was last durable. Raises CorruptLog, OSError."""
+    def refused(self, partition: int, size: int) -> None:
+        """Note that a batch could not be written: the next claim has to prove that one can."""
+        self._refused[partition] = size
+
+    async def retire(self, partition: int, log: SegmentLog) -> None:
+        """Close a log that is open, with all that is in flight.
+
+        What was never synced of one that failed is cut at the next claim.
+        """
+        if self._logs.get(partition) is not log:
+            return
+        if log.failed is None:
+            await asyncio.wait([self.flusher.flush(log)])
+        if self._logs.pop(partition, None) is log:
+            if log.failed is not None:
+                self._cut_to[partition] = log.durable_offset
+            await asyncio.to_thread(log.close)
+
+    def _open_log(self, partition: int) -> SegmentLog:
+        """Open a partition's log as it was last durable; in a thread.
+
+        Raises CorruptLog, OSError.
+        """
         path = self._directory.path / f"{TOPIC}-{partition}"
         log = SegmentLog(path, files=self._files, segment_bytes=self._segment_bytes)
-        if log.cut_bytes:
-            self._report("torn_tail_cut", directory=str(path), bytes=log.cut_bytes)
-        if partition in self._cut_to:
-            log.truncate(self._cut_to.pop(partition))
-        if not (path / "partition.metadata").exists():
-            self._mark(log)
+        try:
+            if partition in self._cut_to:
+                self._cut(log, self._cut_to[partition])
+                del self._cut_to[partition]
+            if partition in self._refused:
+                log.probe(self._refused[partition])
+                del self._refused[partition]
+            if PARTITION_METADATA not in self._files.names(path):
+                self._mark(log)
+        except BaseException:
+            log.close()
+            raise
         return log
 
-    def closed(self, partition: int, log: SegmentLog) -> None:
-        """Close a log; what was never synced of one that failed is cut at the next claim."""
-        if log.failed is not None:
-            self._cut_to[partition] = log.durable_offset
-        log.close()
+    def _cut(self, log: SegmentLog, durable: int) -> None:
+        if log.end_offset < durable:
+            raise CorruptLog(
+                f"{log.directory} ends at offset {log.end_offset}, records up to {durable} were "
+                "acknowledged"
+            )
+        log.truncate(durable)
 
     def _mark(self, log: SegmentLog) -> None:
         """Write what a broker wants to see in a partition's directory."""
         topic_id = base64.urlsafe_b64encode(self._topic_id.bytes).decode().rstrip("=")
         text = f"version: 0\ntopic_id: {topic_id}"
-        self._files.replace(log.directory / "partition.metadata", text.encode())
-        self._files.replace(log.directory / "leader-epoch-checkpoint", b"0\n1\n0 0\n")
+        self._files.replace(log.directory / LEADER_EPOCHS, b"0\n1\n0 0\n")
+        self._files.replace(log.directory / PARTITION_METADATA, text.encode())
