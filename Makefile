@@ -36,6 +36,7 @@ check: $(VENV)/dev ## format, lint, types, import rules, generated files
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.generate_messages --check
 	$(BIN)/python -m tools.generate_docs --check
 
 format: $(VENV)/dev ## put the code into its format

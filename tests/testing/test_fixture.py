@@ -6,8 +6,12 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka import (  # type: ignore[import-untyped]
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    TopicPartition,
+)
+from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
 from coordinator_server.config import ConfigError
 from coordinator_server.testing.server import TestCoordinator
@@ -99,8 +103,9 @@ def test_settings_are_taken_from_the_marker(coordinator: TestCoordinator) -> Non
 
 
 def test_wrong_setting_is_reported_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"group\.max\.size"), TestCoordinator(
-        {"group.max.size": "many"}
+    with (
+        pytest.raises(ConfigError, match=r"group\.max\.size"),
+        TestCoordinator({"group.max.size": "many"}),
     ):
         pytest.fail("it must not start")
 
