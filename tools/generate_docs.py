@@ -9,6 +9,8 @@ from coordinator_server.config.model import OWN, Config, property_names
 from coordinator_server.config.sources import DEV_SETTINGS
 from coordinator_server.config.types import expected
 from coordinator_server.observe.metrics import FAMILIES, PREFIX
+from tools.apis_page import apis_page
+from tools.states_page import states_page
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Printed by `make docs`; `make check` compares. -->"
@@ -92,6 +94,8 @@ def metrics_page() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "docs/config.md": config_page,
     "docs/metrics.md": metrics_page,
+    "docs/apis.md": lambda: apis_page(NOTE),
+    "docs/states.md": lambda: states_page(NOTE),
 }
 
 

@@ -133,8 +133,7 @@ def session_deadline_passed(
     if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
         prepare_rebalance(group, cause, ctx, out)
     else:
-        group.history.further_round(cause)
-        _complete_join_without(group, ctx, out)
+        _go_on_without(group, cause, ctx, out)
 
 
 def pending_deadline_passed(
@@ -145,11 +144,13 @@ def pending_deadline_passed(
     culprit = Culprit(member_id, None, pending.client_id, pending.client_host)
     group.remove(member_id)
     _tell_removal(group, culprit, RemovalReason.PENDING_EXPIRED, out)
-    group.history.further_round(Round(RebalanceReason.PENDING_EXPIRED, culprit, None))
-    _complete_join_without(group, ctx, out)
+    cause = Round(RebalanceReason.PENDING_EXPIRED, culprit, None)
+    if group.state is _S.PREPARING_REBALANCE:
+        _go_on_without(group, cause, ctx, out)
 
 
-def _complete_join_without(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+def _go_on_without(group: ClassicGroup, cause: Round, ctx: Context, out: Effects) -> None:
     """Whoever was waited for is gone; that ends the initial delay too, as in Kafka."""
-    if group.state is _S.PREPARING_REBALANCE and group.has_all_members_joined:
+    group.history.further_round(cause)
+    if group.has_all_members_joined:
         complete_join(group, ctx, out)
