@@ -92,7 +92,7 @@ class GroupActor:
         self._busy = True
         try:
             effects = self.group.handle(event, tenure.context())
-            tenure.carry_out(self, effects)
+            tenure.carry_out(self, event, effects)
         except TurnFailed as bug:
             tenure.report_bug(self.group.group_id, bug)
         finally:

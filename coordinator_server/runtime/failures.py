@@ -23,9 +23,12 @@ class Failure(Enum):
 _EXCEPTIONS: Final[dict[tuple[Failure, type[Event] | type[Result]], Result]] = {
     # Members of a group that is being loaded are to go on; Kafka answers blindly, too.
     (Failure.LOADING, Heartbeat): DONE,
-    # Consumers before 3.9 do not repeat an OffsetFetch that timed out (KAFKA-17267).
-    (Failure.TIMED_OUT, FetchOffsets): Refuse(ErrorCode.NOT_COORDINATOR, Rule.TIMED_OUT),
-    (Failure.TIMED_OUT, Fetched): Refuse(ErrorCode.NOT_COORDINATOR, Rule.TIMED_OUT),
+    # Consumers before 3.9 give up at any other error of an OffsetFetch (KAFKA-17267).
+    **{
+        (failure, asked): Refuse(ErrorCode.NOT_COORDINATOR, failure.value[0])
+        for failure in (Failure.NOT_AVAILABLE, Failure.APPEND_FAILED, Failure.TIMED_OUT)
+        for asked in (FetchOffsets, Fetched)
+    },
 }
 
 

@@ -169,9 +169,16 @@ class Partition:
             )
 
     async def _back_off(self) -> None:
+        """Sleep, by the timers of the world, longer each time."""
         jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreads retries, guards nothing
-        await asyncio.sleep(self._backoff_ms * jitter / 1000)
+        deadline = self._world.clock.monotonic_ms() + int(self._backoff_ms * jitter)
         self._backoff_ms = min(self._backoff_ms * 2, LONGEST_BACKOFF_MS)
+        rung = asyncio.Event()
+        timer = self._world.timers.call_at(deadline, rung.set)
+        try:
+            await rung.wait()
+        finally:
+            timer.cancel()
 
     def _tenure_ended(self, error: BaseException) -> None:
         """The tenure is over; whoever knocks from now on is refused."""

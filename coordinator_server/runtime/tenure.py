@@ -1,5 +1,6 @@
 """One tenure of a partition: its groups' actors and its writer, from load to the one final step."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -127,22 +128,27 @@ class Tenure:
         context.wall = self._world.clock.wall_ms()
         return context
 
-    def carry_out(self, actor: GroupActor, effects: Effects) -> None:
+    def carry_out(self, actor: GroupActor, event: Event, effects: Effects) -> None:
         """Append the records of a turn; send its replies when they may leave.
 
         The start of a rebalance is announced at once, it is provisional anyway.
+        Raises TurnFailed if the records cannot be written down, which is a bug.
         """
         for observation in effects.observed:
             if type(observation) is RebalanceStarted:
                 self._world.observe(observation)
         if effects.writes:
-            self.writer.append(actor, effects.writes, self._context.wall)
+            try:
+                self.writer.append(actor, effects.writes, self._context.wall)
+            except Exception as bug:
+                raise TurnFailed(event, effects) from bug
             self._watch()
         if self.ended:
             self._refuse_replies(effects.replies, Failure.APPEND_FAILED)
             self._tell_aborted(effects.observed)
         elif self.writer.holds_back(actor):
-            if effects.replies or effects.observed:
+            # A group that has just ended is forgotten when that is durable.
+            if effects.replies or effects.observed or actor.group.is_vacant:
                 self.writer.hold(actor, effects.replies, effects.observed)
         else:
             self._send(effects.replies, effects.observed)
@@ -151,10 +157,9 @@ class Tenure:
         """A turn has raised: the memory of the partition is suspect, so the log decides."""
         self._world.log_bug(group_id, bug)
         self._refuse_replies(bug.effects.replies, Failure.NOT_AVAILABLE)
+        self._tell_aborted(bug.effects.observed)
         self.end(Failure.NOT_AVAILABLE, bug)
-        token = getattr(bug.event, "token", None)
-        if isinstance(token, Ticket) and token.is_pending:
-            token.resolve(answer_to(Failure.NOT_AVAILABLE, bug.event))
+        _refuse(getattr(bug.event, "token", None), answer_to(Failure.NOT_AVAILABLE, bug.event))
 
     # --- replies ---
 
@@ -188,13 +193,13 @@ class Tenure:
     def _send_away(self, actor: GroupActor, failure: Failure) -> None:
         """Stop an actor and answer whoever waits for it."""
         for event in actor.stop():
-            _resolve(getattr(event, "token", None), answer_to(failure, event))
+            _refuse(getattr(event, "token", None), answer_to(failure, event))
         for token in actor.group.take_parked():
-            _resolve(token, answer_to(failure, None))
+            _refuse(token, answer_to(failure, None))
 
     def _refuse_replies(self, replies: Iterable[Reply], failure: Failure) -> None:
         for reply in replies:
-            _resolve(reply.token, answer_to(failure, reply.result))
+            _refuse(reply.token, answer_to(failure, reply.result))
 
     # --- the log's answer ---
 
@@ -221,6 +226,17 @@ class Tenure:
 
 
 def _resolve(token: object, result: Result) -> None:
-    """Answer a token; events without one, such as Tick, have nobody to answer."""
+    """Answer a token. What goes wrong at its end must not keep others from their answers."""
     if isinstance(token, Ticket):
-        token.resolve(result)
+        try:
+            token.resolve(result)
+        except Exception as error:  # noqa: BLE001 - whoever deals with what nobody caught
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"an answer was not delivered: {result}", "exception": error}
+            )
+
+
+def _refuse(token: object, result: Result) -> None:
+    """Answer a token that may have been answered; events such as Tick have none."""
+    if isinstance(token, Ticket) and token.is_pending:
+        _resolve(token, result)

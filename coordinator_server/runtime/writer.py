@@ -6,8 +6,8 @@ record of its own group, reads included, and for nothing else.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from coordinator_server.group.effects import Reply, Write
 from coordinator_server.group.reasons import Observation
@@ -50,7 +50,7 @@ class Writer:
         self._release = release
         self._failed = failed
         self._open: list[LogRecord] = []
-        self._open_bytes = 0
+        self._open_bytes = _BATCH_BYTES
         self._number = 1
         """The number the open batch will have."""
         self._in_flight: deque[tuple[int, asyncio.Future[int], int]] = deque()
@@ -58,6 +58,8 @@ class Writer:
         self._held: dict[int, list[Held]] = {}
         """By the number of the append they wait for."""
         self._flush_handle: asyncio.Handle | None = None
+        self._drained: asyncio.Future[None] | None = None
+        """What `drain` waits for."""
         self._stopped = False
 
     @property
@@ -66,18 +68,24 @@ class Writer:
         return self._in_flight[0][2] if self._in_flight else None
 
     def append(self, actor: GroupActor, writes: Sequence[Write], wall: int) -> None:
-        """Put a group's records into the open batch; it leaves at the end of this loop turn."""
-        for write in writes:
-            value = None if write.value is None else encode_value(write.value)
-            record = LogRecord(encode_key(write.key), value, wall, write.headers)
-            size = _size(record)
-            if self._open and self._open_bytes + size > self._max_bytes:
-                self._flush()
+        """Put a turn's records into the open batch; it leaves at the end of this loop turn.
+
+        They stay together, unless they alone are too many for one append.
+        """
+        records = [_record(write, wall) for write in writes]
+        sizes = [_size(record) for record in records]
+        self._make_room(sum(sizes))
+        for record, size in zip(records, sizes, strict=True):
+            self._make_room(size)
             self._open.append(record)
             self._open_bytes += size
         actor.last_append = self._number
         if self._flush_handle is None and self._open:
             self._flush_handle = asyncio.get_running_loop().call_soon(self._flush)
+
+    def _make_room(self, size: int) -> None:
+        if self._open and self._open_bytes + size > self._max_bytes:
+            self._flush()
 
     def holds_back(self, actor: GroupActor) -> bool:
         """Whether records of the group are not durable yet."""
@@ -89,23 +97,26 @@ class Writer:
         """Keep these until the group's last record is durable."""
         self._held.setdefault(actor.last_append, []).append(Held(actor, replies, observed))
 
-    def stop(self) -> Iterator[Held]:
-        """Be of no more use: results of appends are ignored; yields what was held."""
+    def stop(self) -> list[Held]:
+        """Be of no more use: results of appends are ignored; returns what was held."""
         self._stopped = True
         if self._flush_handle is not None:
             self._flush_handle.cancel()
         self._open.clear()
+        self._wake_drain()
         held, self._held = self._held, {}
-        for number in sorted(held):
-            yield from held[number]
+        return [item for number in sorted(held) for item in held[number]]
 
     async def drain(self) -> None:
         """Flush and wait until everything appended is durable or has failed."""
-        if self._open:
-            self._flush()
-        while self._in_flight and not self._stopped:
-            await asyncio.wait([self._in_flight[-1][1]])
-            await asyncio.sleep(0)
+        self._flush()
+        if self._in_flight and not self._stopped:
+            self._drained = asyncio.get_running_loop().create_future()
+            await self._drained
+
+    def _wake_drain(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
 
     def _flush(self) -> None:
         """Send the open batch off."""
@@ -114,7 +125,7 @@ class Writer:
             self._flush_handle = None
         if self._stopped or not self._open:
             return
-        records, self._open, self._open_bytes = self._open, [], 0
+        records, self._open, self._open_bytes = self._open, [], _BATCH_BYTES
         number, self._number = self._number, self._number + 1
         self.records_appended += len(records)
         try:
@@ -137,11 +148,22 @@ class Writer:
                 self._failed(error)
             else:
                 self._became_durable(number)
+        if not self._in_flight:
+            self._wake_drain()
 
     def _became_durable(self, number: int) -> None:
         self.durable = number
         for held in self._held.pop(number, ()):
             self._release(held)
+
+
+_BATCH_BYTES: Final = 64
+"""More than a batch has beside its records."""
+
+
+def _record(write: Write, wall: int) -> LogRecord:
+    value = None if write.value is None else encode_value(write.value)
+    return LogRecord(encode_key(write.key), value, wall, write.headers)
 
 
 def _size(record: LogRecord) -> int:

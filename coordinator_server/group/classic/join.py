@@ -11,6 +11,7 @@ from coordinator_server.group.classic.rebalance import (
     metadata_value,
     prepare_rebalance,
     prepare_rebalance_or_complete_join,
+    record_bytes,
     refuse_parked,
 )
 from coordinator_server.group.classic.state import (
@@ -232,7 +233,7 @@ def _join_static(
     member = _replace_static(group, group.members[old_member_id], member_id, event, ctx, out)
     cause = _cause(RebalanceReason.STATIC_REPLACED, member, event)
     match group.state:
-        case _S.STABLE if select_protocol(group) == group.protocol_name:
+        case _S.STABLE if _may_return(group, ctx):
             _return_static(group, member, leader_before, event, out)
         case _S.STABLE | _S.COMPLETING_REBALANCE:
             # In CompletingRebalance the leader may already be assigning to the old member id.
@@ -264,6 +265,13 @@ def _replace_static(
     group.update(member, event.protocols, event.rebalance_timeout_ms, event.session_timeout_ms)
     group.renew_session(member, ctx.now)
     return member
+
+
+def _may_return(group: ClassicGroup, ctx: Context) -> bool:
+    """Whether the generation can go on with the new member, and that be written down."""
+    if select_protocol(group) != group.protocol_name:
+        return False
+    return record_bytes(group, metadata_value(group)) <= ctx.limits.max_append_bytes
 
 
 def _return_static(

@@ -17,12 +17,18 @@ from coordinator_server.group.classic.state import (
     ClassicGroupState,
     ClassicMember,
 )
-from coordinator_server.group.context import Context
+from coordinator_server.group.context import RECORD_OVERHEAD, Context
 from coordinator_server.group.effects import Effects, Joined, Refuse, Rule
 from coordinator_server.group.purgatory import DelayedJoin, DelayedSync
 from coordinator_server.group.reasons import MemberRemoved, Outcome, RemovalReason, Round
 from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from protocol.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    encode_key,
+    encode_value,
+)
 
 _S = ClassicGroupState
 
@@ -257,3 +263,9 @@ def metadata_value(
             for member in group.members.values()
         ],
     )
+
+
+def record_bytes(group: ClassicGroup, value: GroupMetadataValue) -> int:
+    """More than what the group's record takes in the log."""
+    key = encode_key(GroupMetadataKey(group.group_id))
+    return RECORD_OVERHEAD + len(key) + len(encode_value(value))

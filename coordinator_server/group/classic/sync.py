@@ -5,6 +5,7 @@ from coordinator_server.group.classic.rebalance import (
     evict,
     metadata_value,
     prepare_rebalance,
+    record_bytes,
     refuse_parked_syncs,
 )
 from coordinator_server.group.classic.state import (
@@ -13,12 +14,12 @@ from coordinator_server.group.classic.state import (
     ClassicMember,
 )
 from coordinator_server.group.classic.validation import refuse_sync
-from coordinator_server.group.context import RECORD_OVERHEAD, Context
+from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Effects, Refuse, Rule, Synced
 from coordinator_server.group.events import Sync
 from coordinator_server.group.reasons import Outcome, RebalanceReason, RemovalReason, Round
 from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey, encode_key, encode_value
+from protocol.records import GroupMetadataKey
 
 _S = ClassicGroupState
 
@@ -80,7 +81,7 @@ def _assign(
     """Write the leader's assignment down and hand it out; it must fit into one append."""
     key = GroupMetadataKey(group.group_id)
     value = metadata_value(group, dict(event.assignments))
-    size = RECORD_OVERHEAD + len(encode_key(key)) + len(encode_value(value))
+    size = record_bytes(group, value)
     if size > ctx.limits.max_append_bytes:
         _give_up_assignment(group, leader, size, ctx, out)
         return

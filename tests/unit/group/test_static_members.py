@@ -1,5 +1,6 @@
 """Static members: their restarts, their fencing, and what they never lose (KIP-345, KIP-814)."""
 
+from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Refuse, Rule
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataValue
@@ -90,6 +91,18 @@ def test_a_restart_that_changes_the_vote_makes_the_group_rebalance() -> None:
     assert story.started[-1].reason == "static_replaced"
     a.join()
     assert request.joined.protocol_name == "roundrobin"
+
+
+def test_a_restart_that_could_not_be_written_down_makes_the_group_rebalance() -> None:
+    story, (a, b) = statics("a", "b", session=60_000)
+    story.limits = Limits(max_append_bytes=1_000)
+    new = b.restarted()
+    new.protocols = (("range", b"x" * 1_000),)
+    request = new.join()
+    assert request.is_parked
+    a.join()
+    assert request.joined.generation == 2
+    assert a.sync({}).rule is Rule.ASSIGNMENT_TOO_LARGE
 
 
 def test_a_restart_with_new_timeouts_has_them_take_effect() -> None:
