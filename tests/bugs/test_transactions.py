@@ -1,0 +1,144 @@
+"""Transactional commits that a broker has left in the log: what others made of them.
+
+The server does not take transactional commits yet. It loads them.
+"""
+
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from coordinator_server.storage.base import LogRecord
+from coordinator_server.storage.memory import MemoryStorage
+from protocol.errors import ErrorCode
+from protocol.java import partition_for
+from protocol.records import OffsetCommitKey, OffsetCommitValue
+from tests.support.desk import Desk, Seat, fill, record, settle
+from tests.support.story import offset
+
+PARTITION = partition_for("group", 2)
+RETENTION_MS = 604_800_000
+WALL = 1_700_000_000_000
+
+Load = Callable[..., Awaitable[Seat]]
+
+
+@pytest.fixture
+async def load() -> AsyncIterator[Load]:
+    """Loads a partition with these records and tells where its group is."""
+    async with AsyncExitStack() as stack:
+
+        async def loaded(*entries: LogRecord, storage: MemoryStorage | None = None) -> Seat:
+            storage = storage or MemoryStorage(2)
+            fill(storage, PARTITION, *entries)
+            desk = await Desk(storage).start()
+            stack.push_async_callback(desk.stop)
+            return desk.seat()
+
+        yield loaded
+
+
+def committed(number: int, partition: int = 0, producer_id: int = -1) -> LogRecord:
+    key = OffsetCommitKey("group", "orders", partition)
+    value = OffsetCommitValue(number, -1, "", WALL)
+    return record(key, value, producer_id=producer_id, transactional=producer_id >= 0)
+
+
+def marker(producer_id: int, *, commit: bool) -> LogRecord:
+    key = struct.pack(">hh", 0, int(commit))
+    return LogRecord(
+        key, b"\0\0\0\0\0\0", WALL, producer_id=producer_id, transactional=True, control=True
+    )
+
+
+async def test_an_offset_of_an_open_transaction_is_not_swept_away(load: Load) -> None:
+    """B40, redpanda #31483 (a). Nor is the one it would take the place of."""
+    seat = await load(committed(1), committed(1, 1), committed(2, 0, producer_id=9))
+    seat.desk.clock.advance(10 * RETENTION_MS)
+    seat.desk.sweeper.start()
+    seat.desk.sweeper.sweep()
+    await settle()
+    assert await seat.fetched() == {
+        ("orders", 0): (0, 1, -1, "", ErrorCode.NONE),
+    }
+    assert seat.desk.live_state_is_what_the_log_says()
+    storage = seat.desk.memory
+    again = await load(marker(9, commit=True), storage=storage)
+    assert (await again.fetched())["orders", 0].offset == 2
+
+
+async def test_a_group_with_nothing_but_an_open_transaction_stays(load: Load) -> None:
+    """B40, redpanda #31483 (a)."""
+    seat = await load(committed(2, producer_id=9))
+    seat.desk.clock.advance(10 * RETENTION_MS)
+    seat.desk.sweeper.start()
+    seat.desk.sweeper.sweep()
+    await settle()
+    assert seat.state == "Empty"
+    assert seat.desk.live_state_is_what_the_log_says()
+
+
+@pytest.mark.parametrize(
+    ("entries", "wins"),
+    [
+        ([committed(2, producer_id=9), committed(3), marker(9, commit=True)], 3),
+        ([committed(3), committed(2, producer_id=9), marker(9, commit=True)], 2),
+        (
+            [
+                committed(2, producer_id=9),
+                committed(3, producer_id=8),
+                marker(8, commit=True),
+                marker(9, commit=True),
+            ],
+            3,
+        ),
+        ([committed(1), committed(2, producer_id=9), marker(9, commit=False)], 1),
+    ],
+    ids=["plain commit later", "plain commit earlier", "two transactions", "abort"],
+)
+async def test_the_offset_that_stands_last_in_the_log_wins(
+    load: Load, entries: list[LogRecord], wins: int
+) -> None:
+    """B40, redpanda #31483 (b). Not the one whose marker comes last."""
+    seat = await load(*entries)
+    assert (await seat.fetched(("orders", [0]), stable=True))["orders", 0].offset == wins
+
+
+async def test_a_plain_commit_after_the_load_wins_over_the_transaction_that_is_open(
+    load: Load,
+) -> None:
+    """B40, redpanda #31483 (b). Now, and in the eyes of whoever loads the log next."""
+    seat = await load(committed(2, producer_id=9))
+    seat.commit(offset(3))
+    await settle()
+    assert seat.desk.live_state_is_what_the_log_says()
+    again = await load(marker(9, commit=True), storage=seat.desk.memory)
+    assert (await again.fetched(("orders", [0])))["orders", 0].offset == 3
+
+
+async def test_stable_reads_wait_for_an_unfinished_transaction_over_restarts(load: Load) -> None:
+    """B47, redpanda #6423, franz-go #581, redpanda #6785. Other partitions are not affected."""
+    seat = await load(committed(1), committed(1, 1), committed(2, producer_id=9))
+    topics = ("orders", [0, 1])
+    for _ in range(2):
+        stable = await seat.fetched(topics, stable=True)
+        assert stable["orders", 0].error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        assert stable["orders", 1].offset == 1
+        assert (await seat.fetched(topics))["orders", 0].offset == 1
+        seat = await load(storage=seat.desk.memory)
+    seat = await load(marker(9, commit=False), storage=seat.desk.memory)
+    assert (await seat.fetched(topics, stable=True))["orders", 0].offset == 1
+
+
+async def test_deleting_a_group_forgets_what_its_open_transaction_would_commit(
+    load: Load,
+) -> None:
+    """B39, redpanda #4900. A marker that comes later brings nothing back."""
+    seat = await load(committed(1), committed(2, producer_id=9))
+    request = seat.delete()
+    await settle()
+    assert request.error is ErrorCode.NONE
+    assert seat.state == "Dead"
+    again = await load(marker(9, commit=True), storage=seat.desk.memory)
+    assert again.state == "Dead"
