@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from random import Random
+from threading import Thread
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.segment import Segment
 from protocol.batch import LogRecord, build_batch, read_records
 from tests.support.power import SimulatedDisk
 
@@ -178,3 +180,33 @@ def test_a_segment_that_lost_durable_bytes_is_not_passed_over() -> None:
     del inode.current[-10:]
     with pytest.raises(CorruptLog, match=first.name):
         values_of(open_log(disk))
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_an_append_that_races_a_sync_is_not_taken_for_durable(
+    monkeypatch: pytest.MonkeyPatch, *, written: bool
+) -> None:
+    disk = a_disk()
+    log = open_log(disk)
+    append(log, b"one")
+    log.sync()
+    rival = Thread(target=log.sync)
+    append_to_segment = Segment.append
+
+    def sync_meanwhile(segment: Segment, batch: bytes, base_offset: int, end_offset: int) -> None:
+        if written:
+            append_to_segment(segment, batch, base_offset, end_offset)
+        rival.start()
+        rival.join(0.1)  # it may have to wait for this very append
+        if not written:
+            append_to_segment(segment, batch, base_offset, end_offset)
+
+    monkeypatch.setattr(Segment, "append", sync_meanwhile)
+    append(log, b"two")
+    rival.join()
+    for seed in range(20):
+        found = values_of(open_log(disk.lose_power(Random(seed))))
+        assert len(found) >= log.durable_offset
+    log.sync()
+    for seed in range(20):
+        assert values_of(open_log(disk.lose_power(Random(seed)))) == [b"one", b"two"]

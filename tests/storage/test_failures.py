@@ -1,0 +1,199 @@
+"""Disks that are full, fail or lose a directory: what is answered, and how it goes on."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.storage.base import CorruptLog, PartitionLog
+from coordinator_server.storage.segments.files import File, SystemFile, SystemFiles
+from coordinator_server.storage.segments.flusher import FlushPolicy
+from tests.storage.conftest import SegmentRig
+from tests.support.records import loaded, numbers, record
+
+FULL = OSError(28, "No space left on device")
+BROKEN = OSError(5, "Input/output error")
+
+
+class FaultyFile(SystemFile):
+    __slots__ = ("_files",)
+
+    def __init__(self, path: Path, files: "FaultyFiles") -> None:
+        super().__init__(path)
+        self._files = files
+
+    def append(self, data: bytes) -> None:
+        if len(data) > self._files.room:
+            super().append(data[:10])
+            raise FULL
+        super().append(data)
+
+    def sync(self) -> None:
+        self._files.syncs += 1
+        if self._files.broken:
+            raise BROKEN
+        super().sync()
+
+
+class FaultyFiles(SystemFiles):
+    """A real directory on a disk that can be full or broken."""
+
+    def __init__(self) -> None:
+        self.room = 1 << 30
+        self.broken = False
+        self.syncs = 0
+
+    def open(self, path: Path) -> File:
+        return FaultyFile(path, self)
+
+
+@pytest.fixture
+def files() -> FaultyFiles:
+    return FaultyFiles()
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, files: FaultyFiles) -> SegmentRig:
+    return SegmentRig(tmp_path / "data", files=files)
+
+
+async def refused(log: PartitionLog, number: int, size: int = 0) -> str:
+    with pytest.raises(OSError, match="Errno") as raised:
+        await log.append([record(number, size)])
+    return str(raised.value)
+
+
+async def test_a_full_disk_refuses_and_what_was_acknowledged_stays(
+    faulty: SegmentRig, files: FaultyFiles
+) -> None:
+    async with faulty.run() as storage:
+        log = await storage.claim(0)
+        await log.append([record(0)])
+        files.room = 50
+        assert "No space left" in await refused(log, 1)
+        await log.close()
+        files.room = 1 << 30
+        log = await storage.claim(0)
+        assert numbers(await loaded(log)) == [0]
+        assert await log.append([record(2)]) == 1
+
+
+async def test_a_partition_is_not_claimed_while_what_failed_would_fail_again(
+    faulty: SegmentRig, files: FaultyFiles
+) -> None:
+    async with faulty.run() as storage:
+        log = await storage.claim(0)
+        files.room = 500
+        await refused(log, 1, size=1_000)
+        await log.close()
+        for room in (50, 500):
+            files.room = room
+            with pytest.raises(OSError, match="No space left"):
+                await storage.claim(0)
+        await (await storage.claim(1)).append([record(0)])
+        files.room = 2_000
+        log = await storage.claim(0)
+        assert await loaded(log) == []
+        assert await log.append([record(1, size=1_000)]) == 0
+
+
+async def test_after_a_failed_sync_the_log_is_cut_to_what_was_durable(
+    faulty: SegmentRig, files: FaultyFiles
+) -> None:
+    async with faulty.run() as storage:
+        log = await storage.claim(0)
+        await log.append([record(0)])
+        files.broken = True
+        assert "Input/output" in await refused(log, 1)
+        files.broken = False
+        syncs = files.syncs
+        assert "Input/output" in await refused(log, 2)
+        await log.close()
+        assert files.syncs == syncs, "a descriptor that failed was synced again"
+        log = await storage.claim(0)
+        assert numbers(await loaded(log)) == [0]
+        assert await log.append([record(3)]) == 1
+
+
+async def test_a_disk_that_stays_broken_keeps_refusing_the_claim(
+    faulty: SegmentRig, files: FaultyFiles
+) -> None:
+    async with faulty.run() as storage:
+        log = await storage.claim(0)
+        await log.append([record(0)])
+        files.broken = True
+        await refused(log, 1)
+        await log.close()
+        for _ in range(2):
+            with pytest.raises(OSError, match="Input/output"):
+                await storage.claim(0)
+        files.broken = False
+        assert numbers(await loaded(await storage.claim(0))) == [0]
+
+
+async def test_one_partition_that_fails_does_not_fail_the_others(
+    segments: SegmentRig,
+) -> None:
+    async with segments.run() as storage:
+        (segments.path / "__consumer_offsets-0").write_text("in the way of a directory")
+        with pytest.raises(OSError, match="__consumer_offsets-0"):
+            await storage.claim(0)
+        log = await storage.claim(1)
+        assert await log.append([record(0)]) == 0
+
+
+async def test_a_log_that_has_lost_acknowledged_records_is_not_served(
+    faulty: SegmentRig, files: FaultyFiles
+) -> None:
+    async with faulty.run() as storage:
+        log = await storage.claim(0)
+        await log.append([record(0)])
+        files.broken = True
+        await refused(log, 1)
+        await log.close()
+        files.broken = False
+        shutil.rmtree(segment_directory := faulty.path / "__consumer_offsets-0")
+        with pytest.raises(CorruptLog, match=f"{segment_directory} ends at offset 0, records up"):
+            await storage.claim(0)
+
+
+async def test_a_torn_tail_is_reported_when_it_is_cut(segments: SegmentRig) -> None:
+    async with segments.run() as storage:
+        log = await storage.claim(0)
+        await log.append([record(0)])
+        await log.close()
+    directory = segments.path / "__consumer_offsets-0"
+    with (directory / "00000000000000000000.log").open("ab") as file:
+        file.write(b"torn")
+    async with segments.run() as storage:
+        log = await storage.claim(0)
+        assert numbers(await loaded(log)) == [0]
+    assert segments.reports == [("torn_tail_cut", {"directory": str(directory), "bytes": 4})]
+
+
+@pytest.mark.parametrize("policy", FlushPolicy)
+async def test_a_clean_stop_leaves_everything_on_disk(
+    tmp_path: Path, files: FaultyFiles, policy: FlushPolicy
+) -> None:
+    rig = SegmentRig(tmp_path / "data", files=files, policy=policy)
+    async with rig.run() as storage:
+        log = await storage.claim(0)
+        before = files.syncs
+        await log.append([record(0)])
+        assert (files.syncs > before) == (policy is FlushPolicy.COMMIT)
+        await log.close()
+    assert files.syncs > before
+
+
+async def test_a_partitions_directory_is_one_a_broker_takes_for_its_own(
+    segments: SegmentRig,
+) -> None:
+    async with segments.run() as storage:
+        await storage.claim(2)
+    directory = segments.path / "__consumer_offsets-2"
+    found = {path.name: path.read_bytes() for path in directory.iterdir()}
+    assert found == {
+        "00000000000000000000.log": b"",
+        "leader-epoch-checkpoint": b"0\n1\n0 0\n",
+        "partition.metadata": b"version: 0\ntopic_id: FFsoy7EjTE2ziWU7C9BeKA",
+    }

@@ -1,0 +1,57 @@
+"""A process that appends records until it is killed, and tells which of them are durable.
+
+`python -m tests.support.appender DATA FIRST` prints the number of every acknowledged record, from
+FIRST on; the records are spread over the partitions of tests/storage.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from uuid import UUID
+
+from coordinator_server.storage.base import PartitionLog
+from coordinator_server.storage.segments.directory import DataDirectory
+from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.storage import SegmentStorage
+from tests.support.records import loaded, record
+
+PARTITIONS = 3
+SEGMENT_BYTES = 4_000
+
+
+def open_storage(data: Path) -> tuple[DataDirectory, SegmentStorage]:
+    """The storage that the process writes, for those who look at what it left."""
+    directory = DataDirectory(data, node_id=1, cluster_id=None)
+    storage = SegmentStorage(
+        directory,
+        Flusher(),
+        partitions=PARTITIONS,
+        segment_bytes=SEGMENT_BYTES,
+        topic_id=UUID(int=1),
+        report=ignore,
+    )
+    return directory, storage
+
+
+def ignore(_event: str, **_fields: object) -> None:
+    """Report nothing."""
+
+
+async def append_for_ever(data: Path, first: int) -> None:
+    _directory, storage = open_storage(data)
+    logs = [await storage.claim(partition) for partition in range(PARTITIONS)]
+    for log in logs:
+        await loaded(log)
+    await asyncio.gather(*(append_to(log, first + log.partition) for log in logs))
+
+
+async def append_to(log: PartitionLog, number: int) -> None:
+    while True:
+        await log.append([record(number, size=number % 300)])
+        sys.stdout.write(f"{number}\n")
+        sys.stdout.flush()
+        number += PARTITIONS
+
+
+if __name__ == "__main__":
+    asyncio.run(append_for_ever(Path(sys.argv[1]), int(sys.argv[2])))
