@@ -10,6 +10,7 @@ from coordinator_server.config.sources import DEV_SETTINGS
 from coordinator_server.config.types import expected
 from coordinator_server.observe.metrics import FAMILIES, PREFIX
 from tools.apis_page import apis_page
+from tools.compatibility_page import compatibility_page
 from tools.states_page import states_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,6 +96,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/config.md": config_page,
     "docs/metrics.md": metrics_page,
     "docs/apis.md": lambda: apis_page(NOTE),
+    "docs/compatibility.md": lambda: compatibility_page(NOTE),
     "docs/states.md": lambda: states_page(NOTE),
 }
 
