@@ -1,0 +1,184 @@
+"""No answer leaves before the records it could have seen are durable."""
+
+from typing import Any, ClassVar
+
+from coordinator_server.group.effects import Fetched
+from coordinator_server.group.events import Heartbeat
+from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
+from protocol.errors import ErrorCode
+from tests.support.story import SESSION_MS, Member, Request, offset
+from tests.unit.runtime.conftest import Office, settle
+
+
+async def stable(office: Office, group: str = "group", **how: object) -> Member:
+    """The only member of a Stable group."""
+    member = office.group(group).member("a", "one", **how)
+    member.join()
+    await settle()
+    await office.timers.advance(0)
+    member.sync({member: b"all"})
+    await settle()
+    assert member.heartbeat().error is ErrorCode.NONE
+    return member
+
+
+async def test_an_answer_waits_until_its_record_is_durable(office: Office) -> None:
+    office.hold()
+    request = office.group().commit()
+    await settle()
+    assert request.is_parked
+    await office.release()
+    assert request.error is ErrorCode.NONE
+
+
+async def test_a_read_waits_for_the_groups_own_records(office: Office) -> None:
+    office.hold()
+    office.group().commit(offset(7))
+    request = office.group().ask_offsets()
+    await settle()
+    assert request.is_parked
+    await office.release()
+    assert isinstance(request.result, Fetched)
+    ((_, (found,)),) = request.result.topics
+    assert found.offset == 7
+
+
+async def test_other_groups_are_not_held_up(office: Office) -> None:
+    member = await stable(office)
+    office.hold()
+    held = office.group("other").commit()
+    await settle()
+    assert member.heartbeat().error is ErrorCode.NONE
+    assert office.group("third").ask_offsets().error is ErrorCode.NONE
+    assert held.is_parked
+
+
+async def test_a_group_with_nothing_in_flight_answers_at_once(office: Office) -> None:
+    office.group().commit()
+    await settle()
+    assert isinstance(office.group().ask_offsets().result, Fetched)
+
+
+async def test_a_refusal_waits_too_for_it_may_rest_on_what_is_not_durable(office: Office) -> None:
+    office.hold()
+    office.group().commit()
+    request = office.group().commit(generation=3, member_id="x")
+    assert request.is_parked
+    await office.release()
+    assert request.error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class Noted(Request):
+    """A request that says when it is answered."""
+
+    order: ClassVar[list[str]] = []
+
+    def answered(self, result: Any) -> None:
+        super().answered(result)
+        self.order.append(self.what)
+
+
+async def test_answers_leave_in_the_order_of_their_requests(office: Office) -> None:
+    office.hold()
+    office.group().commit()
+    Noted.order.clear()
+    for name in ("first", "second", "third"):
+        request = Noted(name)
+        office.group().send(Heartbeat(request, "x", None, 1), request)
+    assert Noted.order == []
+    await office.release()
+    assert Noted.order == ["first", "second", "third"]
+
+
+async def test_a_later_append_holds_back_only_what_came_after_it(office: Office) -> None:
+    office.hold()
+    first = office.group().commit(offset(1))
+    await settle()
+    log = office.storage._logs[0]
+    second = office.group().commit(offset(2))
+    await settle()
+    assert len(office.storage.appends) == 2
+    records, future = log._in_flight.popleft()
+    future.set_result(office.storage.store(0, records))
+    await settle()
+    assert (first.error, second.is_parked) == (ErrorCode.NONE, True)
+    await office.release()
+    assert second.error is ErrorCode.NONE
+
+
+async def test_records_of_one_turn_of_the_loop_are_one_append(office: Office) -> None:
+    requests = [office.group(f"g{i}").commit(offset(1), offset(2, partition=1)) for i in range(5)]
+    await settle()
+    assert {request.error for request in requests} == {ErrorCode.NONE}
+    assert [len(records) for records in office.storage.appends] == [10]
+    await settle()
+    office.group().commit()
+    await settle()
+    assert [len(records) for records in office.storage.appends] == [10, 1]
+
+
+async def test_a_session_starts_anew_when_a_held_answer_leaves(office: Office) -> None:
+    member = await stable(office, session=4 * SESSION_MS)
+    member.session = SESSION_MS
+    office.hold()
+    member.join()
+    request = member.sync({member: b"all"})
+    await settle()
+    assert request.is_parked
+    await office.timers.advance(4_000)
+    await office.release()
+    assert request.assignment == b"all"
+    await office.timers.advance(SESSION_MS - 1)
+    assert member.heartbeat().error is ErrorCode.NONE
+
+
+async def test_a_rebalances_start_is_told_at_once_and_its_end_when_it_is_durable(
+    office: Office,
+) -> None:
+    office.hold()
+    member = office.group().member("a", "one")
+    member.join()
+    assert [type(o) for o in office.observed] == [RebalanceStarted]
+    await office.release()
+    await office.timers.advance(0)
+    office.hold()
+    member.sync({})
+    await settle()
+    assert [type(o) for o in office.observed] == [RebalanceStarted]
+    await office.release()
+    assert [type(o) for o in office.observed] == [RebalanceStarted, RebalanceEvent]
+
+
+async def test_commits_and_refusals_are_counted_when_they_are_answered(office: Office) -> None:
+    counters = office.world.counters
+    office.hold()
+    office.group().commit(offset(1), offset(2, partition=1), offset(3, metadata="m" * 5_000))
+    assert counters.offset_commits == 0
+    await office.release()
+    assert counters.offset_commits == 2
+    office.group().member("a", member_id="x").heartbeat()
+    assert counters.refusals["member_unknown"] == 1
+
+
+async def test_a_turns_records_stay_together() -> None:
+    office = await Office(max_append_bytes=1_000).open()
+    office.group("a").commit(*(offset(1, partition=i) for i in range(4)))
+    office.group("b").commit(*(offset(1, partition=i) for i in range(5)))
+    await settle()
+    assert [len(records) for records in office.storage.appends] == [4, 5]
+    await office.coordinator.stop()
+
+
+async def test_tombstones_too_many_for_one_append_go_in_several() -> None:
+    office = await Office(max_append_bytes=1_000).open()
+    for i in range(20):
+        office.group().commit(offset(1, partition=i))
+        await settle()
+    before = len(office.storage.appends)
+    request = office.group().delete()
+    await settle()
+    assert request.error is ErrorCode.NONE
+    assert len(office.storage.appends) > before + 1
+    assert office.coordinator.group("group") is None
+    assert sum(map(len, office.storage.appends[before:])) == 21
+    await office.coordinator.stop()
