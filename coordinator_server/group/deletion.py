@@ -72,6 +72,8 @@ def topics_deleted(group: "Group", event: TopicsDeleted, _ctx: Context, out: Eff
         if topic in event.topics:
             _forget(group, topic, partition, out)
     _tell(group, OffsetsRemovedReason.TOPIC_DELETED, out)
+    if event.token is not None:
+        out.reply(event.token, DONE)
 
 
 def expire_offsets(group: "Group", _event: ExpireOffsets, ctx: Context, out: Effects) -> None:

@@ -145,6 +145,8 @@ class TopicsDeleted:
     """These topics do not exist any more."""
 
     topics: frozenset[str]
+    token: Token | None = None
+    """Told when the tombstones are durable, if anybody wants to know."""
 
 
 @dataclass(slots=True)

@@ -52,6 +52,12 @@ class OffsetStore:
         """Whether a transaction with an offset of this partition is open."""
         return any((topic, partition) in offsets for offsets in self.pending.values())
 
+    def has_any_of(self, topics: frozenset[str]) -> bool:
+        """Whether there is an offset, be it pending, of one of these topics."""
+        return not topics.isdisjoint(self.committed) or any(
+            topic in topics for offsets in self.pending.values() for topic, _ in offsets
+        )
+
     def partitions(self) -> Iterator[TopicPartition]:
         """Every partition with a committed or pending offset, once."""
         for topic, offsets in self.committed.items():

@@ -45,6 +45,11 @@ class Coordinator:
         """Serve an event; its token gets exactly one result, possibly before this returns."""
         self.partitions[partition_for(group_id, len(self.partitions))].submit(group_id, event)
 
+    def forget_topics(self, topics: frozenset[str]) -> None:
+        """These topics were deleted, and with them every offset of theirs."""
+        for partition in self.partitions:
+            partition.forget_topics(topics)
+
     def groups(self) -> Iterator[Group]:
         """Every group in memory, of the partitions that are being served."""
         for partition in self.partitions:

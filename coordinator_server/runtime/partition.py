@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Final
 
 from coordinator_server.group.events import Event
+from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.tenure import Tenure, World
@@ -63,6 +64,7 @@ class Partition:
         """Held until a tenure's log is closed; the next one is not claimed before."""
         self._stopping = False
         self._backoff_ms = FIRST_BACKOFF_MS
+        self._deletions = Deletions()
 
     def submit(self, group_id: str, event: Event) -> None:
         """Serve an event, or say why not."""
@@ -74,6 +76,13 @@ class Partition:
         token = getattr(event, "token", None)
         if isinstance(token, Ticket):
             token.resolve(answer_to(failure, event))
+
+    def forget_topics(self, topics: frozenset[str]) -> None:
+        """These topics were deleted: no group remembers an offset of theirs from now on."""
+        if self.state not in (PartitionState.INITIAL, PartitionState.CLOSED):
+            self._deletions.add(topics)
+        if self.tenure is not None:
+            self._deletions.carry_out(self.tenure)
 
     def assigned(self) -> None:
         """The storage has made us the owner: claim, load and serve."""
@@ -158,6 +167,7 @@ class Partition:
         self._backoff_ms = FIRST_BACKOFF_MS
         self._transition(PartitionState.ACTIVE)
         self.tenure.begin()
+        self._deletions.carry_out(self.tenure)
         if loader.records:
             self._report(
                 "partition_loaded",

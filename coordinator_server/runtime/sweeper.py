@@ -1,13 +1,13 @@
-"""Operations over the groups of all partitions: the expiry sweep, and topics that are deleted.
+"""What goes over the groups of all partitions: the expiry sweep, and topics that are deleted.
 
-They reach each group as an event, a chunk of groups per turn of the event loop, so that they never
-hold up requests for long.
+The sweep reaches each group as an event, a chunk of groups per turn of the event loop, so that it
+never holds up requests for long.
 """
 
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from coordinator_server.group.events import ExpireOffsets, TopicsDeleted
+from coordinator_server.group.events import ExpireOffsets
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.partition import Report
 from coordinator_server.runtime.tenure import World
@@ -31,7 +31,11 @@ class Sweeper:
         self._interval_ms = interval_ms
         self._report = report
         self._timer: Cancellable | None = None
+        self._due = 0
+        """When to sweep next (monotonic milliseconds)."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._deleted: set[str] = set()
+        """Topics that were deleted in this turn of the event loop."""
         self._skew = self._clock_skew()
         """Wall clock less monotonic clock, at the last look."""
 
@@ -48,8 +52,14 @@ class Sweeper:
             task.cancel()
 
     def topic_deleted(self, topic: str) -> None:
-        """Let every group forget its offsets of a topic."""
-        self._visit_all(TopicsDeleted(frozenset({topic})))
+        """Let every group forget its offsets of a topic, before anybody can make it anew."""
+        if not self._deleted:
+            asyncio.get_running_loop().call_soon(self._forget_deleted)
+        self._deleted.add(topic)
+
+    def _forget_deleted(self) -> None:
+        topics, self._deleted = frozenset(self._deleted), set()
+        self._coordinator.forget_topics(topics)
 
     def sweep(self) -> None:
         """Expire offsets, unless the wall clock has just jumped.
@@ -63,29 +73,30 @@ class Sweeper:
             self._world.counters.sweeps_skipped += 1
             self._report("sweep_skipped", clock_jump_ms=jump)
             return
-        self._visit_all(ExpireOffsets())
+        task = asyncio.get_running_loop().create_task(self._visit_all())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _clock_skew(self) -> int:
         return self._world.clock.wall_ms() - self._world.clock.monotonic_ms()
 
     def _arm(self) -> None:
-        deadline = self._world.clock.monotonic_ms() + self._interval_ms
-        self._timer = self._world.timers.call_at(deadline, self._ring)
+        self._due = self._world.clock.monotonic_ms() + self._interval_ms
+        self._timer = self._world.timers.call_at(self._due, self._ring)
 
     def _ring(self) -> None:
+        """It rings early when the interval is longer than a timer can be."""
+        if self._world.clock.monotonic_ms() < self._due:
+            self._timer = self._world.timers.call_at(self._due, self._ring)
+            return
         self._arm()
         self.sweep()
 
-    def _visit_all(self, event: ExpireOffsets | TopicsDeleted) -> None:
-        task = asyncio.get_running_loop().create_task(self._visit(event))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _visit(self, event: ExpireOffsets | TopicsDeleted) -> None:
+    async def _visit_all(self) -> None:
         group_ids = [group.group_id for group in self._coordinator.groups()]
         for number, group_id in enumerate(group_ids, start=1):
             # It may have gone since, with its partition even.
             if self._coordinator.group(group_id) is not None:
-                self._coordinator.submit(group_id, event)
+                self._coordinator.submit(group_id, ExpireOffsets())
             if number % GROUPS_PER_TURN == 0:
                 await asyncio.sleep(0)

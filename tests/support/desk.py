@@ -17,7 +17,7 @@ from coordinator_server.group.events import Describe, Event, FetchOffsets
 from coordinator_server.ids import CountingIds
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.loader import Loader
-from coordinator_server.runtime.partition import Partition
+from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.tenure import World
 from coordinator_server.runtime.ticket import Ticket
@@ -137,9 +137,15 @@ async def opened(partition: Partition) -> None:
         await asyncio.wait([partition._opening])
 
 
-async def settle() -> None:
+async def active(partition: Partition) -> None:
+    """Wait until a partition is served again, however often that fails."""
+    while partition.state is not PartitionState.ACTIVE:
+        await opened(partition)
+
+
+async def settle(turns: int = 50) -> None:
     """Let everything that can happen without time passing happen."""
-    for _ in range(50):
+    for _ in range(turns):
         await asyncio.sleep(0)
 
 
