@@ -119,7 +119,7 @@ class Request:
 class Member:
     """A client that remembers what it was told."""
 
-    story: "Story"
+    story: "Callers"
     name: str
     instance: str | None = None
     session: int = SESSION_MS
@@ -228,8 +228,57 @@ def offset(
     return OffsetToCommit(topic, partition, number, epoch, metadata, NO_TOPIC_ID)
 
 
+class Callers:
+    """Where clients send their requests for one group."""
+
+    def send(self, event: Event, request: Request) -> None:
+        """Hand a request over."""
+        raise NotImplementedError
+
+    def member(self, name: str, instance: str | None = None, **how: Any) -> Member:
+        """A client that has not joined yet."""
+        return Member(self, name, instance, **how)
+
+    def leave(self, *members: LeavingMember) -> Request:
+        """LeaveGroup of several members."""
+        request = Request("LeaveGroup")
+        self.send(Leave(request, members), request)
+        return request
+
+    def commit(self, *offsets: OffsetToCommit, **changes: Any) -> Request:
+        """OffsetCommit of somebody who is no member, unless said otherwise."""
+        request = Request("OffsetCommit")
+        event = CommitOffsets(
+            token=request,
+            member_id="",
+            group_instance_id=None,
+            generation=-1,
+            offsets=offsets or (offset(1),),
+            retention_ms=-1,
+            knows_group_id_not_found=True,
+        )
+        for name, value in changes.items():
+            setattr(event, name, value)
+        self.send(event, request)
+        return request
+
+    def ask_offsets(
+        self, topics: Sequence[tuple[str, Sequence[int]]] | None = None, *, stable: bool = False
+    ) -> Request:
+        """OffsetFetch."""
+        request = Request("OffsetFetch")
+        self.send(FetchOffsets(request, topics, stable), request)
+        return request
+
+    def delete(self) -> Request:
+        """DeleteGroups."""
+        request = Request("DeleteGroups")
+        self.send(DeleteGroup(request), request)
+        return request
+
+
 @dataclass
-class Story:
+class Story(Callers):
     """A group and all that happened to it."""
 
     group_id: str = "group"
@@ -249,10 +298,6 @@ class Story:
         self._replayed = Group(self.group_id)
 
     # --- who and what there is ---
-
-    def member(self, name: str, instance: str | None = None, **how: Any) -> Member:
-        """A client that has not joined yet."""
-        return Member(self, name, instance, **how)
 
     @property
     def classic(self) -> ClassicGroup:
@@ -335,35 +380,11 @@ class Story:
         self.now += ms
         self.wall += ms
 
-    def leave(self, *members: LeavingMember) -> Request:
-        """LeaveGroup of several members."""
-        request = Request("LeaveGroup")
-        self.send(Leave(request, members), request)
-        return request
-
-    def commit(self, *offsets: OffsetToCommit, **changes: Any) -> Request:
-        """OffsetCommit of somebody who is no member, unless said otherwise."""
-        request = Request("OffsetCommit")
-        event = CommitOffsets(
-            token=request,
-            member_id="",
-            group_instance_id=None,
-            generation=-1,
-            offsets=offsets or (offset(1),),
-            retention_ms=-1,
-            knows_group_id_not_found=True,
-        )
-        for name, value in changes.items():
-            setattr(event, name, value)
-        self.send(event, request)
-        return request
-
     def fetch(
         self, topics: Sequence[tuple[str, Sequence[int]]] | None = None, *, stable: bool = False
     ) -> dict[tuple[str, int], FetchedOffset]:
         """OffsetFetch, by topic and partition."""
-        request = Request("OffsetFetch")
-        self.send(FetchOffsets(request, topics, stable), request)
+        request = self.ask_offsets(topics, stable=stable)
         assert isinstance(request.result, Fetched), request.result
         return {(topic, o.partition): o for topic, found in request.result.topics for o in found}
 
@@ -371,12 +392,6 @@ class Story:
         """OffsetDelete."""
         request = Request("OffsetDelete")
         self.send(DeleteOffsets(request, topics), request)
-        return request
-
-    def delete(self) -> Request:
-        """DeleteGroups."""
-        request = Request("DeleteGroups")
-        self.send(DeleteGroup(request), request)
         return request
 
     def describe(self) -> Described:
