@@ -79,7 +79,7 @@ class Pace:
     """Of everything at once before a JVM is measured."""
 
 
-FULL = Pace(seconds=3.0, warm_up_seconds=0.5, repeats=3, share=1.0, jvm_seconds=40.0)
+FULL = Pace(seconds=2.0, warm_up_seconds=0.5, repeats=3, share=1.0, jvm_seconds=30.0)
 QUICK = Pace(seconds=1.0, warm_up_seconds=0.2, repeats=1, share=0.2, jvm_seconds=8.0)
 
 
