@@ -129,6 +129,7 @@ def close() -> None:
     if _writer is not None:
         _writer.close()
         _writer = None
+        structlog.reset_defaults()
 
 
 atexit.register(close)

@@ -1,6 +1,7 @@
 """A server in this process, on a thread of its own, for tests of clients."""
 
 import asyncio
+import contextlib
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -113,13 +114,15 @@ class TestCoordinator:
 
     def stop(self) -> None:
         """Stop serving and forget everything."""
-        if self._thread is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(START_SECONDS)
-            self._thread = None
-        if self._data is not None:
-            self._data.cleanup()
-            self._data = None
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            # A server that could not start has closed its loop already.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._loop.stop)
+            thread.join(START_SECONDS)
+        data, self._data = self._data, None
+        if data is not None:
+            data.cleanup()
 
     def __enter__(self) -> Self:
         """Start."""

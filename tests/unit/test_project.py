@@ -113,7 +113,7 @@ def test_a_skipped_test_fails_in_ci_alone(tmp_path: Path, ci: str, code: int, la
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
         cwd=tmp_path,
-        env={**os.environ, "COORDINATOR_CI": ci},
+        env={**os.environ, "COORDINATOR_CI": ci, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=60,
