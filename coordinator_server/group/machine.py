@@ -100,7 +100,7 @@ class Group:
         return out
 
     def next_deadline(self) -> int:
-        """No deadline lies before this time (monotonic milliseconds); NEVER if there is none."""
+        """When to send a Tick, at the latest (monotonic milliseconds); NEVER if nothing is due."""
         return NEVER if self.classic is None else self.classic.purgatory.wake
 
     @property

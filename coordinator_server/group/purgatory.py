@@ -40,7 +40,7 @@ class Purgatory:
         self.join: DelayedJoin | None = None
         self.sync: DelayedSync | None = None
         self.wake: int = NEVER
-        """No deadline lies before this."""
+        """When to look: no deadline lies before this, but for sessions of large groups."""
 
     def watch(self, deadline: int) -> int:
         """Make sure that `deadline` is looked at; returns it."""
