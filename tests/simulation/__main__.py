@@ -1,0 +1,74 @@
+"""Runs the simulation: `python -m tests.simulation --seeds 10000`, or `--seed 42` for one."""
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterator
+
+from tests.simulation.mutants import MUTANTS, table
+from tests.simulation.run import play, report
+from tests.simulation.script import script_of
+
+_CHUNK = 50
+
+
+def main() -> int:
+    """0 if nothing was broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="play one seed; its story if it breaks a rule")
+    parser.add_argument("--seeds", type=int, default=1_000, help="how many seeds to play")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--story", action="store_true", help="print the story even if all is well")
+    parser.add_argument(
+        "--mutants", action="store_true", help=f"plant the {len(MUTANTS)} known bugs, one by one"
+    )
+    options = parser.parse_args()
+    if options.mutants:
+        _say(table())
+        return 0
+    if options.seed is not None:
+        return _one(options.seed, story=options.story)
+    return _many(options.first, options.seeds, options.jobs)
+
+
+def _say(text: str) -> None:
+    print(text)  # noqa: T201 - what a command is for
+
+
+def _one(seed: int, *, story: bool) -> int:
+    outcome = play(script_of(seed), telling=story)
+    if outcome.broken:
+        _say(report(seed))
+        return 1
+    _say("\n".join([*outcome.story, f"seed {seed}: all is well after {outcome.played} steps"]))
+    return 0
+
+
+def _many(first: int, seeds: int, jobs: int) -> int:
+    begun = time.monotonic()
+    failed = next(_failing(range(first, first + seeds), jobs), None)
+    if failed is not None:
+        _say(report(failed))
+        return 1
+    _say(f"{seeds} seeds from {first} on, {time.monotonic() - begun:.0f} s: all is well")
+    return 0
+
+
+def _failing(seeds: range, jobs: int) -> Iterator[int]:
+    if jobs == 1:
+        yield from filter(_breaks, seeds)
+        return
+    with multiprocessing.Pool(jobs) as pool:
+        for seed, broken in zip(seeds, pool.imap(_breaks, seeds, _CHUNK), strict=True):
+            if broken:
+                yield seed
+
+
+def _breaks(seed: int) -> bool:
+    return bool(play(script_of(seed)).broken)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

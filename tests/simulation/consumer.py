@@ -1,0 +1,314 @@
+"""Consumers as they are found in the wild: polite, old, static, slow, frozen, forgetful."""
+
+import copy
+from enum import Enum
+
+from coordinator_server.group.effects import Joined, Refuse, Result, Synced
+from coordinator_server.group.events import (
+    CommitOffsets,
+    Event,
+    FetchOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    LeavingMember,
+    Sync,
+)
+from coordinator_server.group.purgatory import NEVER
+from protocol.errors import ErrorCode
+from protocol.subscription import Subscription, encode_subscription
+from tests.simulation.clients import ABANDONED_TOPIC, TOPIC, Client, Surroundings, offset_of
+from tests.simulation.habits import Habits
+
+BACKOFF_MS = 100
+
+_E = ErrorCode
+TRY_AGAIN = frozenset(
+    {_E.COORDINATOR_NOT_AVAILABLE, _E.NOT_COORDINATOR, _E.COORDINATOR_LOAD_IN_PROGRESS}
+)
+FATAL = frozenset(
+    {_E.FENCED_INSTANCE_ID, _E.INCONSISTENT_GROUP_PROTOCOL, _E.GROUP_MAX_SIZE_REACHED}
+)
+
+
+class Phase(Enum):
+    """Where a consumer stands, as far as it knows."""
+
+    OUT = "out"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    GONE = "gone"
+
+
+class Consumer(Client):
+    """A member of a group, or somebody who would like to be."""
+
+    def __init__(
+        self, name: str, group: str, world: Surroundings, habits: Habits, partitions: int
+    ) -> None:
+        super().__init__(name, group, world)
+        self.habits = habits
+        self.partitions = partitions
+        self.phase = Phase.OUT
+        self.member_id = ""
+        self.generation = -1
+        self.assigned: tuple[int, ...] = ()
+        self.metadata = 0
+        """A number that stands for what it subscribes to."""
+        self._again_at = 0
+        self._beat_at = NEVER
+        self._commits_at = NEVER
+        self._sync: Sync | None = None
+        self._unheard_commit: CommitOffsets | None = None
+        self._rejoins_at = NEVER
+        """When a busy consumer gets round to joining again."""
+
+    # --- what is due ---
+
+    def due_at(self) -> int:
+        if self.frozen or self.phase is Phase.GONE:
+            return NEVER
+        patience = self.habits.rebalance_ms + 5_000
+        times = [request.sent_at + patience for request in self.waiting.values()]
+        if self.phase is Phase.OUT and not self.waits_for(Join):
+            times.append(self._again_at)
+        if self.phase is Phase.SYNCING and not self.waits_for(Sync):
+            times.append(self._again_at)
+        if self.phase in (Phase.SYNCING, Phase.STABLE) and not self.waits_for(Heartbeat):
+            times.append(self._beat_at)
+        if self.phase is Phase.STABLE:
+            times.append(self._rejoins_at)
+        if self.phase is Phase.STABLE and self.assigned and not self.waits_for(CommitOffsets):
+            times.append(self._commits_at)
+        return min(times, default=NEVER)
+
+    def act(self) -> None:
+        now = self.world.now()
+        if self.due_at() > now:
+            return
+        patience = self.habits.rebalance_ms + 5_000
+        if any(request.sent_at + patience <= now for request in self.waiting.values()):
+            self.world.hang_up(self)
+        elif self.phase is Phase.OUT:
+            self.join()
+        elif self.phase is Phase.SYNCING and not self.waits_for(Sync) and self._again_at <= now:
+            self._send_sync()
+        elif self._rejoins_at <= now:
+            self.join()
+        elif self._beat_at <= now and not self.waits_for(Heartbeat):
+            self.heartbeat()
+        elif self.phase is Phase.STABLE and self._commits_at <= now:
+            self._commit_again_or_anew()
+
+    # --- what it can do ---
+
+    def join(self) -> None:
+        self.phase = Phase.JOINING
+        self.assigned, self._rejoins_at = (), NEVER
+        metadata = encode_subscription(Subscription([TOPIC], str(self.metadata).encode()))
+        habits = self.habits
+        self.send(
+            Join(
+                token=None,
+                member_id=self.member_id,
+                group_instance_id=habits.instance,
+                client_id=self.name,
+                client_host="/127.0.0.1",
+                session_timeout_ms=habits.session_ms,
+                rebalance_timeout_ms=habits.rebalance_ms,
+                protocol_type="consumer",
+                protocols=[(protocol, metadata) for protocol in habits.protocols],
+                client_reason=None,
+                requires_known_member_id=habits.knows_ids and habits.instance is None,
+                can_skip_assignment=habits.can_skip,
+            )
+        )
+
+    def heartbeat(self) -> None:
+        self._beat_at = self.world.now() + self.habits.heartbeat_ms
+        self.send(Heartbeat(None, self.member_id, self.habits.instance, self.generation))
+
+    def commit(self, how: int, behind: int = 0) -> None:
+        """Commit two partitions; as a zombie if it is a generation behind."""
+        self._commits_at = self.world.now() + 5_000
+        owned = self.assigned or (how % self.partitions,)
+        first = how % len(owned)
+        chosen = owned[first : first + 2]
+        topic = ABANDONED_TOPIC if how % 5 == 4 else TOPIC
+        self.send(
+            CommitOffsets(
+                None,
+                self.member_id,
+                self.habits.instance,
+                max(self.generation - behind, 0),
+                [offset_of(topic, partition, self.world.next_offset()) for partition in chosen],
+                -1,
+                knows_group_id_not_found=False,
+            )
+        )
+
+    def _commit_again_or_anew(self) -> None:
+        lost, self._unheard_commit = self._unheard_commit, None
+        if lost is not None and lost.generation == self.generation:
+            self._commits_at = self.world.now() + 5_000
+            self.send(lost)
+        else:
+            self.commit(0)
+
+    def leave(self) -> None:
+        self.phase = Phase.GONE
+        self.send(Leave(None, [LeavingMember(self.member_id, self.habits.instance)]))
+
+    def restart(self) -> None:
+        """A new process: it knows nothing, but its old requests may still be on their way."""
+        self.world.abandon(self)
+        self.waiting.clear()
+        self.member_id, self.generation, self.assigned = "", -1, ()
+        self.phase, self._again_at = Phase.OUT, self.world.now()
+
+    def nudge(self, how: int) -> None:
+        """Act on a whim; the smaller `how`, the more ordinary."""
+        if self.frozen or self.phase is Phase.GONE:
+            return
+        choice, how = how % 16, how // 16
+        if self.phase is Phase.OUT:
+            self.join()
+        elif choice < 4 or self.generation < 0:
+            self.act()
+        elif choice < 6:
+            self.heartbeat()
+        elif choice < 8:
+            self.commit(how)
+        elif choice == 8:
+            self.commit(how, behind=1)
+        elif choice == 9:
+            self.send(FetchOffsets(None, [(TOPIC, list(range(self.partitions)))], False))
+        elif choice == 10:
+            self.join()
+        elif choice == 11:
+            self.metadata += 1
+            self.join()
+        elif choice == 12 and self._sync is not None:
+            self.send(copy.copy(self._sync))
+        elif choice == 13:
+            self.leave()
+        elif choice == 14:
+            self.restart()
+        else:
+            self.world.hang_up(self)
+
+    # --- what it hears ---
+
+    def heard(self, event: Event, result: Result) -> None:
+        if self.phase is Phase.GONE:
+            return
+        match result:
+            case Joined():
+                if isinstance(event, Join):
+                    self._joined(result)
+            case Synced():
+                if isinstance(event, Sync) and event.generation == self.generation:
+                    self._synced(result)
+            case Refuse():
+                self._refused(event, result)
+            case _:
+                pass
+
+    def unheard(self, event: Event) -> None:
+        if self.phase is Phase.GONE:
+            return
+        match event:
+            case Join():
+                self._try_again()
+            case Sync():
+                self._again_at = self.world.now() + BACKOFF_MS
+                if not self.habits.repeats_sync:
+                    self._try_again()
+            case CommitOffsets():
+                self._unheard_commit = copy.copy(event)
+                self._commits_at = self.world.now() + BACKOFF_MS
+            case _:
+                pass
+
+    def _joined(self, result: Joined) -> None:
+        if self.phase not in (Phase.JOINING, Phase.OUT):
+            return
+        self.member_id, self.generation = result.member_id, result.generation
+        self.phase = Phase.SYNCING
+        self._beat_at = self.world.now() + self.habits.heartbeat_ms
+        leads = result.leader == result.member_id and not result.skip_assignment
+        self._sync = Sync(
+            None,
+            self.member_id,
+            self.habits.instance,
+            self.generation,
+            result.protocol_type,
+            result.protocol_name,
+            self._assign([m.member_id for m in result.members]) if leads else {},
+        )
+        self._send_sync()
+
+    def _send_sync(self) -> None:
+        if self._sync is not None:
+            self.send(copy.copy(self._sync))
+
+    def _assign(self, members: list[str]) -> dict[str, bytes]:
+        share: dict[str, list[str]] = {member: [] for member in members}
+        for partition in range(self.partitions):
+            share[members[partition % len(members)]].append(str(partition))
+        return {member: ",".join(owned).encode() for member, owned in share.items()}
+
+    def _synced(self, result: Synced) -> None:
+        if self.phase is Phase.SYNCING:
+            self.phase = Phase.STABLE
+            self.assigned = partitions_of(result.assignment)
+            self._commits_at = self.world.now() + 1_000
+
+    def _refused(self, event: Event, refusal: Refuse) -> None:
+        error = refusal.error
+        if error in FATAL:
+            self.phase = Phase.GONE
+        elif error is _E.MEMBER_ID_REQUIRED:
+            if self.phase is Phase.JOINING:
+                self.member_id = refusal.member_id
+                self._try_again(at_once=True)
+        elif error in TRY_AGAIN:
+            self.world.hang_up(self)
+            if isinstance(event, Join):
+                self._try_again()
+            self._again_at = self.world.now() + BACKOFF_MS
+        elif self._is_about_me(event):
+            self._refused_membership(error)
+
+    def _is_about_me(self, event: Event) -> bool:
+        """Not about an earlier life, or a generation that is over for this client anyway."""
+        generation = getattr(event, "generation", self.generation)
+        mine = getattr(event, "member_id", self.member_id) == self.member_id
+        joins_already = self.phase is Phase.JOINING and not isinstance(event, Join)
+        return mine and generation == self.generation and not joins_already
+
+    def _refused_membership(self, error: ErrorCode) -> None:
+        if error is _E.UNKNOWN_MEMBER_ID or (
+            error is _E.ILLEGAL_GENERATION and not self.habits.keeps_id
+        ):
+            self.member_id, self.generation = "", -1
+        if error is _E.REBALANCE_IN_PROGRESS and self.habits.is_busy and self.phase is Phase.STABLE:
+            late = self.world.now() + self.habits.rebalance_ms * 6 // 10
+            self._rejoins_at = min(self._rejoins_at, late)
+        elif error in (
+            _E.UNKNOWN_MEMBER_ID,
+            _E.ILLEGAL_GENERATION,
+            _E.REBALANCE_IN_PROGRESS,
+            _E.UNKNOWN_SERVER_ERROR,
+        ):
+            self._try_again(at_once=True)
+
+    def _try_again(self, *, at_once: bool = False) -> None:
+        self.phase = Phase.OUT
+        self._again_at = self.world.now() + (0 if at_once else BACKOFF_MS)
+
+
+def partitions_of(assignment: bytes) -> tuple[int, ...]:
+    """What the consumers of the simulation write into assignments."""
+    return tuple(int(partition) for partition in assignment.split(b",") if partition)

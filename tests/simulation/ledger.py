@@ -1,0 +1,146 @@
+"""A partition's log as the judge reads it: by a model of its own, not by the code under test."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from coordinator_server.group.machine import Group
+from coordinator_server.storage.base import LogRecord
+from protocol.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_key,
+    decode_value,
+)
+
+
+class Erasure(NamedTuple):
+    """A committed offset that a tombstone has removed."""
+
+    place: "Place"
+    committed_at: int
+    """Position in the log."""
+    age_ms: int
+    """Since the commit, or since the group became Empty: by Kafka's rule that counts, even for
+    offsets that were committed later."""
+    has_members: bool
+    """Whether the group's last record had any when the tombstone was written."""
+
+
+Place = tuple[str, str, int]
+"""Group, topic and partition."""
+
+NOTHING = -1
+"""The offset of a place that has none."""
+
+
+class Ledger:
+    """What the durable records say; reads on from where it has come to."""
+
+    def __init__(self, records: Sequence[LogRecord]) -> None:
+        self.assignments: dict[tuple[str, int], dict[str, bytes]] = {}
+        """Everything ever assigned, by group and generation."""
+        self._records = records
+        self._read = 0
+        self._offsets: defaultdict[str, dict[tuple[str, int], OffsetCommitValue]]
+        self._offsets = defaultdict(dict)
+        self._metadata: dict[str, GroupMetadataValue] = {}
+        self._history: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
+        """Every offset a place ever had, with its position in the log."""
+        self._deleted: list[str] = []
+        self._erased: list[Erasure] = []
+
+    def read(self) -> "Ledger":
+        while self._read < len(self._records):
+            self._apply(self._read, self._records[self._read])
+            self._read += 1
+        return self
+
+    def _apply(self, position: int, record: LogRecord) -> None:
+        key = decode_key(record.key or b"")
+        if isinstance(key, OffsetCommitKey):
+            self._apply_offset(position, key, record)
+        elif isinstance(key, GroupMetadataKey):
+            self._apply_group(key, record.value)
+
+    def _apply_offset(self, position: int, key: OffsetCommitKey, record: LogRecord) -> None:
+        history = self._history[key.group, key.topic, key.partition]
+        if record.value is None:
+            self._erase(key, record.timestamp)
+            history.append((position, NOTHING))
+            return
+        value = decode_value(key, record.value)
+        assert isinstance(value, OffsetCommitValue)
+        self._offsets[key.group][key.topic, key.partition] = value
+        history.append((position, value.offset))
+
+    def _erase(self, key: OffsetCommitKey, timestamp: int) -> None:
+        value = self._offsets[key.group].pop((key.topic, key.partition), None)
+        if value is not None:
+            place = (key.group, key.topic, key.partition)
+            metadata = self._metadata.get(key.group)
+            has_members = metadata is not None and bool(metadata.members)
+            committed_at = self._history[place][-1][0]
+            since = value.commit_timestamp
+            if metadata is not None and metadata.protocol_type and not has_members:
+                since = min(since, metadata.current_state_timestamp)
+            age_ms = timestamp - since
+            self._erased.append(Erasure(place, committed_at, age_ms, has_members))
+
+    def _apply_group(self, key: GroupMetadataKey, raw: bytes | None) -> None:
+        if raw is None:
+            self._metadata.pop(key.group, None)
+            self._deleted.append(key.group)
+            for of in [of for of in self.assignments if of[0] == key.group]:
+                del self.assignments[of]
+            return
+        value = decode_value(key, raw)
+        assert isinstance(value, GroupMetadataValue)
+        self._metadata[key.group] = value
+        assigned = self.assignments.setdefault((key.group, value.generation), {})
+        assigned.update((member.member_id, member.assignment) for member in value.members)
+
+    # --- questions ---
+
+    @property
+    def length(self) -> int:
+        return len(self._records)
+
+    def has(self, place: Place, offset: int) -> bool:
+        """Whether an offset was ever committed there."""
+        return any(committed == offset for _, committed in self._history[place])
+
+    def since(self, place: Place, mark: int) -> set[int]:
+        """The offset that was valid when the log was `mark` long, and all later ones."""
+        history = self._history[place]
+        before = [offset for position, offset in history if position < mark]
+        later = {offset for position, offset in history if position >= mark}
+        return later | {before[-1] if before else NOTHING}
+
+    def groups(self) -> set[str]:
+        """Every group with anything in the log."""
+        return self._metadata.keys() | {
+            group for group, offsets in self._offsets.items() if offsets
+        }
+
+    def take_deleted(self) -> list[str]:
+        deleted, self._deleted = self._deleted, []
+        return deleted
+
+    def take_erased(self) -> list[Erasure]:
+        erased, self._erased = self._erased, []
+        return erased
+
+    def differences(self, group_id: str, group: Group) -> Iterator[str]:
+        """Where a group in memory is not what the log makes of it."""
+        if group.durable != self._metadata.get(group_id):
+            yield f"{group.durable} in memory, {self._metadata.get(group_id)} in the log"
+        committed = {
+            (topic, partition): value
+            for topic, offsets in group.offsets.committed.items()
+            for partition, value in offsets.items()
+        }
+        if committed != self._offsets[group_id]:
+            yield f"{committed} in memory, {self._offsets[group_id]} in the log"

@@ -1,0 +1,206 @@
+"""A server process without its network shell: the real coordinator on a virtual loop."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from coordinator_server.group.context import Limits
+from coordinator_server.group.effects import Result
+from coordinator_server.group.events import Event
+from coordinator_server.group.machine import Group, TurnFailed
+from coordinator_server.group.reasons import Observation
+from coordinator_server.ids import CountingIds
+from coordinator_server.runtime import partition as partition_module
+from coordinator_server.runtime import tenure as tenure_module
+from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.runtime.coordinator import Coordinator
+from coordinator_server.runtime.partition import PartitionState
+from coordinator_server.runtime.sweeper import Sweeper
+from coordinator_server.runtime.tenure import World as Surroundings
+from coordinator_server.runtime.ticket import Ticket
+from tests.simulation.log import Disk, VirtualStorage
+from tests.simulation.loop import VirtualClock, VirtualLoop, VirtualTimers
+from tests.simulation.network import Connection, Request
+
+if TYPE_CHECKING:
+    from tests.simulation.judge import Judge
+
+INJECTED = ("OSError:", "OutcomeUnknown:", "Fenced:", "TimeoutError:")
+"""What the world does to nodes on purpose; any other error is a bug."""
+
+SWEEP_MS = 15_000
+
+
+class MailboxActor(GroupActor):
+    """An actor that never runs a turn inline."""
+
+    __slots__ = ()
+
+    def post(self, event: Event) -> None:
+        self._enqueue(event)
+
+
+@contextmanager
+def steady_runtime(*, mailbox: bool) -> Iterator[None]:
+    """Take chance out of the runtime, and choose how actors take their turns."""
+    actor = MailboxActor if mailbox else GroupActor
+    with (
+        patch.object(partition_module, "random", random.Random(0)),
+        patch.object(tenure_module, "GroupActor", actor),
+    ):
+        yield
+
+
+class Node:
+    """Started, crashed, stopped and started again; what it keeps is on the disk."""
+
+    def __init__(
+        self,
+        index: int,
+        disk: Disk,
+        clock: VirtualClock,
+        ids: CountingIds,
+        limits: Limits,
+        judge: "Judge",
+    ) -> None:
+        self.index = index
+        self.accepts = False
+        """Whether it is up and takes connections and requests."""
+        self.loads: list[int] = [0] * len(disk.records)
+        """How many tenures each partition has had, over all lives of the node."""
+        self._disk = disk
+        self._clock = clock
+        self._ids = ids
+        self._limits = replace(limits, max_append_bytes=disk.max_append_bytes)
+        self._judge = judge
+        self._life = 0
+        self.is_new = True
+        """Whether it was never started in this life."""
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._life += 1
+        self.is_new = True
+        self.loop = VirtualLoop(self._clock, self._judge.failed)
+        self.storage = VirtualStorage(self._disk, self.index, self.loop)
+        surroundings = Surroundings(
+            clock=self._clock,
+            ids=self._ids,
+            timers=VirtualTimers(self.loop),
+            limits=self._limits,
+            observe=self._while_alive(self._observe),
+            log_bug=self._log_bug,
+        )
+        self.coordinator = Coordinator(
+            len(self._disk.records), self.storage, surroundings, self._report
+        )
+        self.sweeper = Sweeper(self.coordinator, surroundings, SWEEP_MS, self._report)
+        self._tenures: list[object] = [None] * len(self._disk.records)
+
+    # --- life and death ---
+
+    def start(self) -> None:
+        self.accepts, self.is_new = True, False
+        self.loop.spawn(self.coordinator.start())
+        self.loop.enter(self.sweeper.start)
+
+    def start_again(self) -> None:
+        """A new process after a stop or a crash."""
+        if not self.is_new:
+            self.crash(0)
+        self.start()
+
+    def crash(self, survive: int) -> None:
+        """Power off: memory is lost, and of the appends under way all but `survive`."""
+        self.accepts = False
+        self._disk.power_off(self.index, survive)
+        self._life += 1
+        self.loop.kill()
+        self._disk.power_off(self.index, 0)
+        self._start_over()
+
+    def stop(self) -> None:
+        """SIGTERM: no new requests, everything in hand is finished."""
+        self.accepts = False
+        self.sweeper.stop()
+        self.loop.spawn(self.coordinator.stop())
+
+    @property
+    def has_stopped(self) -> bool:
+        return not self.accepts and all(
+            partition.state in (PartitionState.CLOSED, PartitionState.INITIAL)
+            for partition in self.coordinator.partitions
+        )
+
+    # --- work ---
+
+    def serve(self, connection: Connection, request: Request) -> None:
+        """What the session and the API module do with a decoded request."""
+        life = self._life
+
+        def deliver(result: Result) -> None:
+            if life == self._life:
+                self._judge.answered(self, request, result)
+                connection.answered(request)
+                connection.go_on(self.serve)
+
+        partition = self.coordinator.partition_for(request.group)
+        self._judge.delivered(self, request, partition)
+        if hasattr(request.event, "token"):
+            request.event.token = Ticket(deliver)
+        self.loop.enter(self.coordinator.submit, request.group, request.event)
+
+    def topic_deleted(self, topic: str) -> None:
+        """A live node hears of it; what a dead one misses is not made up for yet."""
+        if self.accepts:
+            self.loop.enter(self.sweeper.topic_deleted, topic)
+
+    def groups(self, partition: int) -> dict[str, Group]:
+        """The groups of a partition that is being served, vacant ones included."""
+        tenure = self.coordinator.partitions[partition].tenure
+        if tenure is None or tenure.ended:
+            return {}
+        return {group_id: actor.group for group_id, actor in tenure.actors.items()}
+
+    def look_at_tenures(self) -> None:
+        """Notice which partitions have been loaded anew."""
+        for index, partition in enumerate(self.coordinator.partitions):
+            if partition.tenure is not self._tenures[index]:
+                self._tenures[index] = partition.tenure
+                if partition.tenure is not None:
+                    self.loads[index] += 1
+                    self._judge.loaded(self, index)
+
+    def is_serving(self, partition: int) -> bool:
+        return self.coordinator.partitions[partition].state is PartitionState.ACTIVE
+
+    def is_current(self, partition: int) -> bool:
+        tenure = self.coordinator.partitions[partition].tenure
+        return tenure is not None and tenure.log.is_current()
+
+    # --- what the coordinator says ---
+
+    def _while_alive(self, hear: Callable[[Observation], None]) -> Callable[[Observation], None]:
+        life = self._life
+
+        def hear_if_alive(observation: Observation) -> None:
+            if life == self._life:
+                hear(observation)
+
+        return hear_if_alive
+
+    def _observe(self, observation: Observation) -> None:
+        self._judge.observed(self, observation)
+
+    def _log_bug(self, group_id: str, bug: TurnFailed) -> None:
+        cause = bug.__cause__
+        self._judge.failed(f"a turn of {group_id} raised {type(cause).__name__}: {cause}")
+
+    def _report(self, event: str, **fields: object) -> None:
+        self._judge.told(f"node {self.index}: {event} {fields}")
+        error = str(fields.get("error", ""))
+        if error and not (error.startswith(INJECTED) or error == "injected"):
+            self._judge.failed(f"{event}: {error}")

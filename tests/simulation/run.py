@@ -1,0 +1,70 @@
+"""Plays a script to its end, and tells the story of one that breaks a rule."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.simulation.script import Script, script_of
+from tests.simulation.world import Broken, World
+
+ATTEMPTS = 400
+"""Worlds that shrinking may try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a script."""
+
+    script: Script
+    broken: str
+    """The first rule that was broken; "" if none was."""
+    played: int
+    """How many steps were played."""
+    story: Sequence[str]
+    transcript: Sequence[str]
+
+
+def play(script: Script, *, telling: bool = False, transcript: bool = False) -> Outcome:
+    """Play all steps, let the world settle, and cut the power once more."""
+    world = World(script.setup, telling=telling)
+    world.judge.keeps_transcript = transcript
+    played, broken = 0, ""
+    with world:
+        try:
+            for step in script.steps:
+                played += 1
+                world.play(step)
+            world.settle()
+            world.restart_all()
+        except Broken as error:
+            broken = str(error)
+    return Outcome(script, broken, played, world.story, world.judge.transcript)
+
+
+def shrink(outcome: Outcome) -> Outcome:
+    """A shorter script that breaks a rule, too: ever smaller parts are left out."""
+    best = Script(outcome.script.setup, outcome.script.steps[: outcome.played])
+    attempts, size = ATTEMPTS, max(len(best.steps) // 2, 1)
+    while size and attempts > 0:
+        start = 0
+        while start < len(best.steps) and attempts > 0:
+            attempts -= 1
+            shorter = Script(best.setup, best.steps[:start] + best.steps[start + size :])
+            if play(shorter).broken:
+                best = shorter
+            else:
+                start += size
+        size //= 2
+    return play(best, telling=True)
+
+
+def report(seed: int) -> str:
+    """The story of a seed that breaks a rule, as short as it was found to be."""
+    shortest = shrink(play(script_of(seed)))
+    lines = [
+        f"seed {seed} breaks a rule: {shortest.broken}",
+        f"{shortest.script.setup}",
+        f"the story in {len(shortest.script.steps)} steps:",
+        *shortest.story,
+        f"again: python -m tests.simulation --seed {seed}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,398 @@
+"""A seeded world: nodes, clients, network, disk and time, and everything that can go wrong.
+
+Nothing happens by itself. `play` carries out one step of a script; between two steps the judge
+looks at everything. The same setup and steps give the same world, to the last letter of the
+transcript. The runtime runs as it is shipped, on a loop that stands still between steps, so that
+requests, answers of the log, crashes and the passing of time fall between any two callbacks.
+"""
+
+import random
+from collections.abc import Callable
+from itertools import count
+from typing import Self
+
+from coordinator_server.group.context import Limits
+from coordinator_server.group.events import Event
+from coordinator_server.group.purgatory import NEVER
+from coordinator_server.ids import CountingIds
+from tests.simulation.clients import ABANDONED_TOPIC, Admin, Client
+from tests.simulation.consumer import Consumer, Phase
+from tests.simulation.habits import habits_of
+from tests.simulation.judge import Judge, unsettled
+from tests.simulation.log import Disk, Trouble
+from tests.simulation.loop import VirtualClock
+from tests.simulation.network import Connection, Network, Request
+from tests.simulation.node import Node, steady_runtime
+from tests.simulation.script import Act, Setup, Step
+from tests.simulation.weather import Weather
+
+MAX_CONSUMERS = 8
+SETTLES_WITHIN_MS = 40 * 60 * 1000
+"""More than any chain of timeouts of the simulated clients takes."""
+
+_SPANS_MS = (1, 10, 100, 1_000, 3_000, 5_500, 12_000, 31_000, 61_000, 301_000)
+_LIVES_MS = (100, 1_000, 5_000, 20_000)
+_LATENCIES_MS = (0, 0, 20, 4_000)
+_ROUNDS = 2_000
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+class Broken(AssertionError):
+    """The judge has found what must not happen."""
+
+
+class World:
+    """Use as a context manager: some chance in the runtime is replaced meanwhile."""
+
+    def __init__(self, setup: Setup, *, telling: bool = False) -> None:
+        self.setup = setup
+        self.story: list[str] = []
+        self.telling = telling
+        self.clock = VirtualClock()
+        self.disk = Disk(setup.partitions, 1024 * 1024)
+        self.judge = Judge(self.disk, self.now, setup.retention_ms, self.tell if telling else None)
+        self.network = Network()
+        limits = Limits(
+            setup.initial_delay_ms,
+            group_max_size=setup.group_max_size,
+            offsets_retention_ms=setup.retention_ms,
+        )
+        ids = CountingIds()
+        self.nodes = [
+            Node(index, self.disk, self.clock, ids, limits, self.judge)
+            for index in range(setup.nodes)
+        ]
+        self.groups = [f"group-{index}" for index in range(setup.groups)]
+        self.consumers: list[Consumer] = []
+        self.admins = [
+            Admin(f"admin-{index}", group, self, setup.topic_partitions, ["static-0", "static-1"])
+            for index, group in enumerate(self.groups)
+        ]
+        self._offsets = count(1)
+        self._runtime = steady_runtime(mailbox=setup.mailbox)
+        self._acts: dict[Act, Callable[[int, int], None]] = {
+            Act.DELIVER: self._deliver,
+            Act.RUN: self._run_one,
+            Act.IDLE: self._run_all,
+            Act.DISK: self._disk,
+            Act.TIME: self._time,
+            Act.LIVE: self._live,
+            Act.NUDGE: self._nudge,
+            Act.ARRIVE: self._arrive,
+            Act.KILL: self._kill,
+            Act.FREEZE: self._freeze,
+            Act.DROP: self._drop,
+            Act.FAIL: self._fail,
+            Act.CRASH: self._crash,
+            Act.STOP: self._stop,
+            Act.START: self._start,
+            Act.MOVE: self._move,
+            Act.STALL: self._stall,
+            Act.WALL: self._wall,
+            Act.TOPIC: self._delete_topic,
+        }
+
+    def __enter__(self) -> Self:
+        self._runtime.__enter__()
+        for partition in range(self.setup.partitions):
+            self.disk.owners[partition] = partition % self.setup.nodes
+        for node in self.nodes:
+            node.start()
+        for number, kind in enumerate(self.setup.kinds):
+            self._arrive(number, kind)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for node in self.nodes:
+            node.loop.kill()
+        self._runtime.__exit__(None, None, None)
+
+    # --- steps ---
+
+    def play(self, step: Step) -> None:
+        """Let one thing happen. Raises Broken."""
+        self._acts[step.act](step.who, step.how)
+        self._refuse_connections()
+        if self.setup.lockstep:
+            self._run_all(0, 0)
+        self.check()
+
+    def check(self) -> None:
+        """Let the judge look. Raises Broken."""
+        self.judge.inspect([node for node in self.nodes if node.accepts])
+        self._condemn()
+
+    def _condemn(self) -> None:
+        if self.judge.broken:
+            for what in self.judge.broken:
+                self.tell(f"BROKEN: {what}")
+            raise Broken(self.judge.broken[0])
+
+    def tell(self, line: str) -> None:
+        if self.telling:
+            self.story.append(f"{(self.now() - 1_000_000) / 1000:10.3f}  {line}")
+
+    # --- what clients can do ---
+
+    def now(self) -> int:
+        return self.clock.monotonic_ms()
+
+    def send(self, client: Client, event: Event) -> Request:
+        if client.connection is None:
+            owner = self.disk.owners[self._partition(client.group)]
+            client.connection = self.network.connect(client, self.nodes[max(owner, 0)])
+        request = self.network.request(client.connection, client.group, event, self.now())
+        if self.telling:
+            self.tell(f"{client.name} sends {request}")
+        return request
+
+    def abandon(self, client: Client) -> None:
+        client.connection = None
+
+    def hang_up(self, client: Client) -> None:
+        if client.connection is not None:
+            self.tell(f"{client.name} hangs up")
+            self.network.drop(client.connection)
+
+    def next_offset(self) -> int:
+        return next(self._offsets)
+
+    def _partition(self, group: str) -> int:
+        return self.nodes[0].coordinator.partition_for(group)
+
+    # --- ordinary life ---
+
+    def _deliver(self, who: int, _how: int) -> None:
+        deliverable = self.network.deliverable()
+        if deliverable:
+            self._deliver_one(*deliverable[who % len(deliverable)])
+
+    def _deliver_one(self, connection: Connection, is_answer: bool) -> None:
+        if is_answer:
+            request = connection.to_client.popleft()
+            self.tell(f"{connection.client.name} hears of #{request.number}")
+            assert request.result is not None
+            connection.client.receive(request, request.result)
+        else:
+            self.tell(f"#{connection.to_server[0].number} arrives at node {connection.node.index}")
+            connection.deliver_request(connection.node.serve)
+
+    def _refuse_connections(self) -> None:
+        """Nobody listens where no node is up."""
+        for connection in [c for c in self.network.connections if not c.node.accepts]:
+            if connection.to_server and not connection.in_progress:
+                self.network.drop(connection)
+
+    def _run_one(self, who: int, _how: int) -> None:
+        self.nodes[who % len(self.nodes)].loop.run_one()
+
+    def _run_all(self, _who: int, _how: int) -> None:
+        for node in self.nodes:
+            node.loop.run()
+
+    def _disk(self, who: int, _how: int) -> None:
+        operations = self.disk.next_operations()
+        if operations:
+            operation = operations[who % len(operations)]
+            self.tell(f"the disk has done the {operation}")
+            self.disk.complete(operation)
+
+    def _nudge(self, who: int, how: int) -> None:
+        clients = [*self.consumers, *self.consumers, *self.admins]
+        clients[who % len(clients)].nudge(how)
+
+    def _arrive(self, who: int, how: int) -> None:
+        if len(self.consumers) >= MAX_CONSUMERS:
+            return
+        number = len(self.consumers)
+        group = self.groups[who % len(self.groups)]
+        consumer = Consumer(
+            f"consumer-{number}", group, self, habits_of(how), self.setup.topic_partitions
+        )
+        self.tell(f"{consumer.name} arrives in {group}: {consumer.habits}")
+        self.consumers.append(consumer)
+
+    # --- time ---
+
+    def _time(self, who: int, how: int) -> None:
+        """Time passes; timers ring when they are due, clients and disk do nothing."""
+        span = _SPANS_MS[min(who % len(_SPANS_MS), how % len(_SPANS_MS))]
+        target = self.now() + span
+        self.tell(f"{span} ms pass")
+        while (due := self._next_timer()) <= target:
+            self.clock.advance_to(due)
+            self._run_all(0, 0)
+            self.check()
+        self.clock.advance_to(target)
+        self._run_all(0, 0)
+
+    def _stall(self, who: int, how: int) -> None:
+        """Time passes while nothing runs: a paused machine, a long collection of garbage."""
+        span = _SPANS_MS[min(who % len(_SPANS_MS), how % len(_SPANS_MS))]
+        self.tell(f"the machine stands still for {span} ms")
+        self.clock.advance_to(self.now() + span)
+
+    def _wall(self, _who: int, how: int) -> None:
+        self.clock.jump_wall(_DAY_MS if how % 2 else -_DAY_MS)
+
+    def _next_timer(self) -> int:
+        return min((node.loop.next_timer() or NEVER for node in self.nodes), default=NEVER)
+
+    def _live(self, who: int, how: int) -> None:
+        weather = Weather(random.Random(how), _LATENCIES_MS[who % 4], late_news=who // 4 % 2 == 1)
+        self.live(_LIVES_MS[how % len(_LIVES_MS)], weather)
+
+    def live(self, span: int, weather: Weather, until: Callable[[], bool] = lambda: False) -> None:
+        """Everybody does what is due, everything arrives, the disk does its work."""
+        self.tell(f"life goes on for {span} ms, the disk takes {weather.latency_ms} ms")
+        end = self.now() + span
+        while not until():
+            for _ in range(_ROUNDS):
+                if not self._live_for_a_moment(weather):
+                    break
+            else:
+                self.judge.failed(f"much happens and time stands still at {self.now()}")
+            self.check()
+            dues = [client.due_at() for client in (*self.consumers, *self.admins)]
+            dues += [o.begun + weather.latency_ms for o in weather.operations(self.disk)]
+            due = min(self._next_timer(), *dues, NEVER)
+            if due > end:
+                self.clock.advance_to(end)
+                self._run_all(0, 0)
+                return
+            self.clock.advance_to(due)
+
+    def _live_for_a_moment(self, weather: Weather) -> bool:
+        self._condemn()
+        self._refuse_connections()
+        ran = sum(node.loop.run() for node in self.nodes)
+        deliverable = self.network.deliverable()
+        if deliverable:
+            self._deliver_one(*weather.chance.choice(deliverable))
+            return True
+        latest = self.now() - weather.latency_ms
+        operations = [o for o in weather.operations(self.disk) if o.begun <= latest]
+        if operations:
+            self.disk.complete(weather.chance.choice(operations))
+            return True
+        ready = [c for c in (*self.consumers, *self.admins) if c.due_at() <= self.now()]
+        if ready:
+            weather.chance.choice(ready).act()
+            return True
+        return ran > 0
+
+    # --- faults ---
+
+    def _kill(self, who: int, how: int) -> None:
+        """A process is gone; its host may be, too, so that nobody closes its connection."""
+        if self.consumers:
+            consumer = self.consumers[who % len(self.consumers)]
+            self.tell(f"{consumer.name} dies")
+            consumer.phase = Phase.GONE
+            if how % 2:
+                self.hang_up(consumer)
+            else:
+                self.abandon(consumer)
+
+    def _freeze(self, who: int, _how: int) -> None:
+        if self.consumers:
+            consumer = self.consumers[who % len(self.consumers)]
+            consumer.frozen = not consumer.frozen
+            self.tell(f"{consumer.name} {'freezes' if consumer.frozen else 'thaws'}")
+
+    def _drop(self, who: int, _how: int) -> None:
+        if self.network.connections:
+            connection = self.network.connections[who % len(self.network.connections)]
+            self.tell(f"the connection of {connection.client.name} breaks")
+            self.network.drop(connection)
+
+    def _fail(self, who: int, how: int) -> None:
+        operations = [o for o in self.disk.next_operations() if o.future is not None]
+        if operations:
+            operation = operations[who % len(operations)]
+            trouble = list(Trouble)[how % len(Trouble)]
+            self.tell(f"the {operation} {trouble.value}")
+            self.disk.fail(operation, trouble)
+
+    def _crash(self, who: int, how: int) -> None:
+        node = self.nodes[who % len(self.nodes)]
+        self.tell(f"node {node.index} dies, {how % 4} appends under way survive")
+        self.judge.died(node)
+        node.crash(how % 4)
+        self.network.drop_node(node)
+
+    def _stop(self, who: int, _how: int) -> None:
+        node = self.nodes[who % len(self.nodes)]
+        if node.accepts:
+            self.tell(f"node {node.index} is told to stop")
+            node.stop()
+
+    def _start(self, who: int, _how: int) -> None:
+        node = self.nodes[who % len(self.nodes)]
+        if not node.accepts and (node.has_stopped or node.is_new):
+            self.tell(f"node {node.index} starts")
+            self.judge.died(node)
+            self.network.drop_node(node)
+            node.start_again()
+
+    def _delete_topic(self, _who: int, _how: int) -> None:
+        self.tell(f"the topic {ABANDONED_TOPIC} is deleted")
+        for node in self.nodes:
+            node.topic_deleted(ABANDONED_TOPIC)
+
+    def _move(self, who: int, how: int) -> None:
+        """Another node owns a partition now; with one node, the same again after a while.
+
+        Some who were connected to the old one may go on asking it.
+        """
+        partition = who % self.setup.partitions
+        old = self.nodes[self.disk.owners[partition]]
+        new = self.nodes[how % len(self.nodes)]
+        self.tell(f"partition {partition} moves from node {old.index} to {new.index}")
+        self.disk.owners[partition] = new.index
+        self.disk.epochs[partition] += 1
+        old.storage.tell(partition, assigned=False)
+        new.storage.tell(partition, assigned=True)
+        for connection in [c for c in self.network.connections if c.node is old]:
+            if connection.client in self.consumers and how // 2 % 2:
+                self.network.drop(connection)
+
+    # --- the end ---
+
+    def settle(self) -> None:
+        """Faults are off: everything must come right in bounded time. Raises Broken."""
+        self.tell("--- faults are off ---")
+        weather = Weather(random.Random(0))
+        for consumer in self.consumers:
+            consumer.frozen = False
+        self.live(10_000, weather)
+        for node in self.nodes:
+            self._start(node.index, 0)
+        self.live(SETTLES_WITHIN_MS, weather, lambda: not self._unsettled())
+        for what in self._unsettled():
+            self.judge.failed(f"not settled after {SETTLES_WITHIN_MS} ms: {what}")
+        self.live(0, weather)
+        self.judge.inspect_end(self.nodes)
+        self._condemn()
+
+    def restart_all(self) -> None:
+        """Power off, power on: what is durable is all there is, and it is enough."""
+        for node in self.nodes:
+            self._crash(node.index, 0)
+            self._start(node.index, 0)
+        self.live(1_000, Weather(random.Random(0)))
+        self.judge.inspect_end(self.nodes)
+        self._condemn()
+
+    def _unsettled(self) -> list[str]:
+        return [f"{name}: {what}" for name in self.groups if (what := self._unsettled_group(name))]
+
+    def _unsettled_group(self, name: str) -> str:
+        node = self.nodes[self.disk.owners[self._partition(name)]]
+        group = node.coordinator.group(name)
+        live = {
+            consumer.member_id: consumer
+            for consumer in self.consumers
+            if consumer.group == name and consumer.phase is not Phase.GONE
+        }
+        return unsettled(None if group is None else group.classic, live)
