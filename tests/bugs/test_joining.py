@@ -1,12 +1,15 @@
 """Members that join: what other coordinators got wrong."""
 
+from functools import partial
+
 import pytest
 
 from coordinator_server.group.context import Limits
-from coordinator_server.group.effects import Refuse
-from coordinator_server.group.events import Leave, LeavingMember
+from coordinator_server.group.effects import Described, Refuse
+from coordinator_server.group.events import Describe, Leave, LeavingMember
 from coordinator_server.group.reasons import RebalanceReason
 from protocol.errors import ErrorCode
+from tests.support.crowd import Crowd, bytecodes
 from tests.support.story import DELAY_MS, REBALANCE_MS, SESSION_MS, Request, Story
 
 NEW_MEMBER_MS = 300_000
@@ -330,3 +333,25 @@ def test_whoever_is_removed_while_it_waits_is_told() -> None:
     requests = [story.member(f"m{n}", known=False).join() for n in range(3)]
     story.leave(*(LeavingMember(member_id, None) for member_id in story.classic.members))
     assert all(isinstance(r.result, Refuse) for r in requests)
+
+
+def test_a_group_of_thousands_gets_through_every_phase_and_is_described_meanwhile() -> None:
+    """B23, KAFKA-7142, redpanda #4327. The cost of a JoinGroup does not grow with the group."""
+    crowd = Crowd(3_000)
+    crowd.settle()
+    costs: list[int] = []
+    crowd.join("", "new", requires_known_member_id=False)
+    for member_id in crowd.members[:-1]:
+        costs.append(bytecodes(partial(crowd.join, member_id)) if len(costs) % 500 == 0 else 0)
+        if not costs[-1]:
+            crowd.join(member_id)
+    described = crowd.answers[crowd.ask(Describe)]
+    assert isinstance(described, Described)
+    assert (described.state, len(described.members)) == ("PreparingRebalance", 3_001)
+    measured = [cost for cost in costs if cost]
+    assert max(measured) < 2 * min(measured)
+    crowd.join(crowd.members[-1])
+    assert crowd.state == "CompletingRebalance"
+    crowd.generation, crowd.leader = 2, crowd.classic.leader or ""
+    crowd.sync_all()
+    assert crowd.state == "Stable"

@@ -53,7 +53,7 @@ def marker(producer_id: int, *, commit: bool) -> LogRecord:
 
 
 async def test_an_offset_of_an_open_transaction_is_not_swept_away(load: Load) -> None:
-    """B40, redpanda #31483 (a). Nor is the one it would take the place of."""
+    """B40, redpanda #31483. Nor is the one it would take the place of."""
     seat = await load(committed(1), committed(1, 1), committed(2, 0, producer_id=9))
     seat.desk.clock.advance(10 * RETENTION_MS)
     seat.desk.sweeper.start()
@@ -69,7 +69,7 @@ async def test_an_offset_of_an_open_transaction_is_not_swept_away(load: Load) ->
 
 
 async def test_a_group_with_nothing_but_an_open_transaction_stays(load: Load) -> None:
-    """B40, redpanda #31483 (a)."""
+    """B40, redpanda #31483."""
     seat = await load(committed(2, producer_id=9))
     seat.desk.clock.advance(10 * RETENTION_MS)
     seat.desk.sweeper.start()
@@ -100,7 +100,7 @@ async def test_a_group_with_nothing_but_an_open_transaction_stays(load: Load) ->
 async def test_the_offset_that_stands_last_in_the_log_wins(
     load: Load, entries: list[LogRecord], wins: int
 ) -> None:
-    """B40, redpanda #31483 (b). Not the one whose marker comes last."""
+    """B40, redpanda #31483. Not the one whose marker comes last."""
     seat = await load(*entries)
     assert (await seat.fetched(("orders", [0]), stable=True))["orders", 0].offset == wins
 
@@ -108,7 +108,7 @@ async def test_the_offset_that_stands_last_in_the_log_wins(
 async def test_a_plain_commit_after_the_load_wins_over_the_transaction_that_is_open(
     load: Load,
 ) -> None:
-    """B40, redpanda #31483 (b). Now, and in the eyes of whoever loads the log next."""
+    """B40, redpanda #31483. Now, and in the eyes of whoever loads the log next."""
     seat = await load(committed(2, producer_id=9))
     seat.commit(offset(3))
     await settle()
