@@ -324,7 +324,6 @@ def test_a_wall_clock_that_jumps_breaks_nothing(jump: int) -> None:
     story.wall -= jump
     story.handle(ExpireOffsets())
     assert story.state in {"Empty", "Dead"}
-    assert all(event.started_ms is not None for event in story.rebalances)
 
 
 def test_time_that_stands_still_or_leaps_leaves_nobody_waiting_for_ever() -> None:
