@@ -1,7 +1,8 @@
 """Measure this server, Apache Kafka and franz-go's kfake side by side: `make bench`.
 
-Each server in turn has one core to itself, the load generator another. Other work on the machine
-makes everything dearer, so it is the ratios of one run that count. The tables printed are Markdown.
+All servers are on one core, where those not asked are idle; the load generator is on another. Other
+work on the machine makes everything dearer, so it is the ratios of one run that count, and servers
+take turns at each work. The tables printed are Markdown.
 """
 
 import argparse
@@ -11,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,62 +90,45 @@ class Load:
             raise CannotRun(f"{work.name}: {done.stderr.strip()}")
         return Sample.read(done.stdout)
 
-    def measure(self, server: Running, work: Work) -> Sample:
-        """As many runs as the pace has, of which the median is taken. Raises CannotRun."""
-        repeats = self._pace.repeats if work.mode != "create" else 1
-        samples = [self.run(server, work) for _ in range(repeats)]
-        for sample in samples:
-            if sample.errors:
-                say(f"    {work.name}: {sample.errors} wrong answers: {sample.first_error}")
-        return typical(samples)
-
     def warm_up(self, server: Running, works: Sequence[Work]) -> None:
         """Have a JVM compile what will be measured."""
         share = self._pace.jvm_seconds / len(works)
         pace = Pace(share, 0, 1, 0.2, 0)
         for each in works:
-            self.run(server, each, pace)
+            with suppress(CannotRun):
+                self.run(server, each, pace)
 
 
-def measure(subject: Subject, load: Load, directory: Path) -> Measured:
-    """Start a server, put all works to it and end it. Raises CannotRun."""
-    samples: dict[str, Sample] = {}
-    started: list[Running] = []
-    resident = 0
-    for number, works in enumerate(_turns(subject)):
-        place = directory / str(number)
-        place.mkdir(parents=True)
-        with subject.start(place) as server:
-            resident = resident or servers.resident_bytes(server.pid)
-            say(f"{subject.name}: ready after {server.start_seconds:.3f} s")
-            started.append(server)
-            samples |= _put(works, load, server, is_jvm=subject.is_jvm)
-    return Measured(subject.name, started[0].start_seconds, resident, samples)
+class Entrant:
+    """A server that runs, and what it has been measured at."""
 
+    def __init__(self, subject: Subject, server: Running) -> None:
+        self.subject = subject
+        self.server = server
+        self.resident = servers.resident_bytes(server.pid)
+        self._samples: dict[str, list[Sample]] = {}
 
-def _turns(subject: Subject) -> Iterator[Sequence[Work]]:
-    """Groups are created in a fresh process, lest they fit into memory that others have left."""
-    if subject.is_jvm:
-        yield subject.works
-        return
-    yield [each for each in subject.works if each is not work.CREATE]
-    if work.CREATE in subject.works:
-        yield [work.CREATE]
-
-
-def _put(works: Sequence[Work], load: Load, server: Running, *, is_jvm: bool) -> dict[str, Sample]:
-    """Put works to a server; one that fails is said and left out."""
-    if is_jvm:
-        load.warm_up(server, works)
-    samples = {}
-    for each in works:
+    def put(self, work: Work, load: Load, server: Running | None = None) -> None:
+        """Measure a work once, by default at the server that runs; a failure is said."""
         try:
-            sample = samples[each.name] = load.measure(server, each)
+            sample = load.run(server or self.server, work)
         except CannotRun as error:
-            say(f"    not measured: {error}")
-        else:
-            say(f"    {each.name}: {sample.cpu_us:,.1f} us CPU, {sample.per_second:,.0f}/s")
-    return samples
+            say(f"    {self.subject.name}: not measured: {error}")
+            return
+        self._samples.setdefault(work.name, []).append(sample)
+        say(f"    {self.subject.name}: {sample.cpu_us:,.1f} us CPU, {sample.per_second:,.0f}/s")
+        if sample.errors:
+            say(f"    {sample.errors} wrong answers: {sample.first_error}")
+
+    def measured(self) -> Measured:
+        """The medians."""
+        return Measured(
+            self.subject.name,
+            self.server.start_seconds,
+            self.resident,
+            {name: typical(samples) for name, samples in self._samples.items()},
+            sum(sample.errors for samples in self._samples.values() for sample in samples),
+        )
 
 
 def measure_all(chosen: Sequence[str], pace: Pace) -> dict[str, Measured]:
@@ -158,13 +142,54 @@ def measure_all(chosen: Sequence[str], pace: Pace) -> dict[str, Measured]:
         directory = Path(stack.enter_context(temporary))
         load = Load(servers.built("load", directory), pace)
         stack.enter_context(servers.on_core(cores.load))
-        run: dict[str, Measured] = {}
-        for number, subject in enumerate(subjects(cores, directory, chosen)):
-            try:
-                run[subject.name] = measure(subject, load, directory / str(number))
-            except CannotRun as error:
-                say(f"without {subject.name}: {error}")
-        return run
+        field = list(_started(subjects(cores, directory, chosen), directory, stack))
+        for each in field:
+            if each.subject.is_jvm:
+                say(f"warming up {each.subject.name}")
+                load.warm_up(each.server, each.subject.works)
+        for asked in work.ALL:
+            if asked is not work.CREATE:
+                _take_turns(field, asked, load, pace.repeats)
+        _create_groups(field, load, directory)
+        return {each.subject.name: each.measured() for each in field}
+
+
+def _started(wanted: Iterable[Subject], directory: Path, stack: ExitStack) -> Iterator[Entrant]:
+    """Start everybody; what does not start is said and left out."""
+    for subject in wanted:
+        place = Path(tempfile.mkdtemp(dir=directory))
+        try:
+            server = stack.enter_context(subject.start(place))
+        except CannotRun as error:
+            say(f"without {subject.name}: {error}")
+        else:
+            say(f"{subject.name}: ready after {server.start_seconds:.3f} s")
+            yield Entrant(subject, server)
+
+
+def _take_turns(field: Sequence[Entrant], work: Work, load: Load, repeats: int) -> None:
+    """Measure a work at one server after the other, and again: what disturbs, disturbs all."""
+    say(work.name)
+    for _ in range(repeats):
+        for each in field:
+            if work in each.subject.works:
+                each.put(work, load)
+
+
+def _create_groups(field: Sequence[Entrant], load: Load, directory: Path) -> None:
+    """In fresh processes, lest groups fit into memory that other work has left; not so a JVM."""
+    say(work.CREATE.name)
+    for each in field:
+        if work.CREATE not in each.subject.works:
+            continue
+        if each.subject.is_jvm:
+            each.put(work.CREATE, load)
+            continue
+        try:
+            with each.subject.start(Path(tempfile.mkdtemp(dir=directory))) as fresh:
+                each.put(work.CREATE, load, fresh)
+        except CannotRun as error:
+            say(f"    {each.subject.name}: not measured: {error}")
 
 
 def surroundings() -> str:
@@ -203,7 +228,7 @@ def main() -> int:
     print(f"Before: {before}.  ")
     print(f"After {time.monotonic() - begun:.0f} s: {surroundings()}.\n")
     print(tables.start_table(run), tables.measured_table(run), tables.goals_table(run), sep="\n\n")
-    wrong = sum(s.errors for each in run.values() for s in each.samples.values())
+    wrong = sum(each.errors for each in run.values())
     print(f"\n{wrong} wrong answers.")
     return 1 if wrong else 0
 

@@ -18,7 +18,9 @@ class Measured:
     rss_bytes: int
     """After the start."""
     samples: Mapping[str, Sample]
-    """By the name of the work."""
+    """The median one, by the name of the work."""
+    errors: int = 0
+    """Wrong answers in all samples."""
 
 
 Run = Mapping[str, Measured]
