@@ -88,7 +88,9 @@ class Tenure:
         """Drop the actor of a group that has ceased to exist; the id may come back."""
         if actor.is_idle and not self.writer.holds_back(actor):
             actor.stop()
-            self.actors.pop(actor.group.group_id, None)
+            # It may have been forgotten before, and another one have taken its place.
+            if self.actors.get(actor.group.group_id) is actor:
+                del self.actors[actor.group.group_id]
 
     def end(self, failure: Failure, error: BaseException | None = None) -> None:
         """The one final step: every held, parked or waiting request is answered, once.
