@@ -6,9 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 ARGS ?=
+SEEDS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format docs demo oracle bench clean
+.PHONY: help run test cover sim check format docs demo oracle bench mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +31,13 @@ run: $(VENV)/runtime ## serve on 127.0.0.1:9092, data in ./data; ARGS="--dev" an
 
 test: $(VENV)/dev ## run the tests; ARGS="-k name" and so on
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+cover: $(VENV)/dev ## every branch of the pure core is covered by its own tests
+	$(BIN)/python -m coverage run --branch --source=coordinator_server.group -m pytest -q tests/unit/group
+	$(BIN)/python -m coverage report --fail-under=100 --show-missing --skip-covered
+
+sim: $(VENV)/dev ## simulate SEEDS worlds; a failing one prints its story and how to repeat it
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 check: $(VENV)/dev ## format, lint, types, import rules, generated files
 	$(BIN)/ruff format --check .
@@ -55,6 +63,9 @@ oracle: $(VENV)/dev ## compare with what Kafka 4.1.1 answers
 bench: $(VENV)/dev ## measure beside Kafka and kfake (Go, Java, Maven); ARGS=--quick
 	$(BIN)/python -m benchmarks.codec
 	$(BIN)/python -m benchmarks.side_by_side $(ARGS)
+
+mutate: $(VENV)/dev ## see which wrong changes to the state machine no test notices; ARGS="--all"
+	$(BIN)/python -m tools.mutate $(ARGS)
 
 clean: ## remove the environment and all caches; data stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

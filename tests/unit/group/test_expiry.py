@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from coordinator_server.group.context import Limits
+from coordinator_server.group.effects import DONE
 from coordinator_server.group.events import ExpireOffsets, Loaded, TopicsDeleted
+from coordinator_server.group.offsets import OffsetStore
 from coordinator_server.group.reasons import OffsetsRemoved, OffsetsRemovedReason
 from coordinator_server.group.replay import apply
 from protocol.records import (
@@ -176,3 +178,21 @@ def test_deletions_are_told() -> None:
         (OffsetsRemovedReason.DELETED, 1),
         (OffsetsRemovedReason.DELETED, 1),
     ]
+
+
+def test_whoever_tells_of_a_deleted_topic_hears_when_it_is_forgotten() -> None:
+    story = short_lived()
+    story.commit(offset(1))
+    asked = object()
+    effects = story.group.handle(TopicsDeleted(frozenset({"orders"}), asked), story.context())
+    assert [(reply.token, reply.result) for reply in effects.replies] == [(asked, DONE)]
+
+
+def test_offsets_are_known_by_their_topics_be_they_committed_or_pending() -> None:
+    offsets = OffsetStore()
+    value = OffsetCommitValue(1, -1, "", 0)
+    offsets.put("orders", 0, value)
+    offsets.put_pending(7, 0, "payments", 0, value)
+    assert offsets.has_any_of(frozenset({"orders", "others"}))
+    assert offsets.has_any_of(frozenset({"payments"}))
+    assert not offsets.has_any_of(frozenset({"others"}))
