@@ -310,8 +310,10 @@ async def serve(config: Config) -> None:
     except (ValueError, CorruptCatalog, TopicError) as error:
         raise CannotStart(str(error)) from error
     await app.start()
+    # What is there now stays: later collections need not look at it, and rarely at the rest.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
     await stopping.wait()
     app.report("server_stopping")
     await app.stop()
