@@ -5,7 +5,7 @@ connection, leave together in the next turn of the loop.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -155,6 +155,10 @@ class Connection(asyncio.Protocol):
     def run(self, handling: Coroutine[Any, Any, None]) -> None:
         """Run the handling of a request as a task, which ends with the connection."""
         self._task = asyncio.get_running_loop().create_task(handling)
+
+    async def aside(self, work: Callable[[], Any]) -> Any:
+        """Do work in a thread; the loop gets its turns meanwhile."""
+        return await asyncio.to_thread(work)
 
     # --- what the server calls ---
 

@@ -7,7 +7,7 @@ the requests before it have been answered; `ended` then says why.
 
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from struct import Struct
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -42,6 +42,13 @@ class Faults(Protocol):
         ...
 
 
+LARGE_BODY: Final = 1 << 20
+"""Bytes above which a body is decoded beside the event loop: it may hold a million objects."""
+
+MOST_ELEMENTS: Final = 100_000
+"""Elements of a large request's arrays above which it is refused: each costs a turn's time."""
+
+
 class Shell(Protocol):
     """What a session needs of the connection it belongs to."""
 
@@ -51,6 +58,10 @@ class Shell(Protocol):
 
     def run(self, handling: Coroutine[Any, Any, None]) -> None:
         """Run the handling of a request as a task, until the connection is lost."""
+        ...
+
+    async def aside(self, work: Callable[[], Any]) -> Any:
+        """The result of work that takes long, done beside the event loop."""
         ...
 
 
@@ -264,15 +275,42 @@ class Session:
             if not self._is_authenticated and not way.api.before_authentication:
                 self._reject("unauthenticated", f"{way.api.key.name} before authentication")
                 return
+            if end - body > LARGE_BODY:
+                self.current = call = self._call(way, correlation_id, None)
+                self._shell.run(self._serve_large(call, way, buffer, body, end))
+                return
             request = way.decode(buffer, body, end)
-        except Malformed as error:
-            self._reject("malformed", str(error))
-            return
-        except Exception as bug:  # noqa: BLE001 - a decoder's bug is no reason to stop serving
-            self._reject("undecodable", f"{bug!r} at {_origin(bug)}")
+        except Exception as error:  # noqa: BLE001 - a decoder's bug is no reason to stop serving
+            self._undecodable(error)
             return
         self.current = call = self._call(way, correlation_id, request)
         self._handle(call, way)
+
+    async def _serve_large(
+        self, call: SessionCall, way: Route, buffer: bytes, body: int, end: int
+    ) -> None:
+        def decode() -> Any:
+            request = way.decode(buffer, body, end)
+            elements = _elements(request)
+            if elements > MOST_ELEMENTS:
+                raise Malformed(f"{elements} elements, at most {MOST_ELEMENTS} are served")
+            return request
+
+        try:
+            request = await self._shell.aside(decode)
+        except Exception as error:  # noqa: BLE001 - a decoder's bug is no reason to stop serving
+            if self.current is call:
+                self._undecodable(error)
+            return
+        if self.current is call:
+            call.request = request
+            self._handle(call, way)
+
+    def _undecodable(self, error: Exception) -> None:
+        if isinstance(error, Malformed):
+            self._reject("malformed", str(error))
+        else:
+            self._reject("undecodable", f"{error!r} at {_origin(error)}")
 
     def _call(self, way: Route, correlation_id: int, request: Any) -> SessionCall:
         return SessionCall(
@@ -371,6 +409,18 @@ class Session:
         elif self._broken is not None:
             reason = "malformed" if self._broken.size < 0 else "too_large"
             self._reject(reason, str(self._broken))
+
+
+def _elements(entity: Any) -> int:
+    """How many elements the arrays of a message have, with those inside them."""
+    count = 0
+    for each in fields(entity):
+        value = getattr(entity, each.name)
+        if isinstance(value, list):
+            count += len(value)
+            if value and is_dataclass(value[0]):
+                count += sum(map(_elements, value))
+    return count
 
 
 def _origin(bug: BaseException) -> str:

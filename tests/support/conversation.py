@@ -1,6 +1,6 @@
 """A session without a network: requests in, decoded answers out."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from coordinator_server.net.session import Faults, Session, SessionContext
@@ -64,6 +64,10 @@ class Conversation:
     def run(self, handling: Coroutine[Any, Any, None]) -> None:
         """Keep the handling; the test drives it."""
         self.running.append(handling)
+
+    async def aside(self, work: Callable[[], Any]) -> Any:
+        """Do it now."""
+        return work()
 
     def send(self, *chunks: bytes) -> None:
         """Have the session receive chunks, one after the other."""
