@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tests.simulation.node import Node
 
 _NEW_MEMBER_MS = 300_000
+_WRITE_TIMEOUT_MS = 5_000
 
 Member = tuple[int, str, str]
 """Node, group and member id: two nodes may have different views for a while."""
@@ -203,7 +204,7 @@ class Judge:
         event, group = request.event, request.group
         if not isinstance(event, Sync):
             return
-        if request.was_parked:
+        if request.was_parked and self._is_member(node, group, event.member_id):
             self._lives((node.index, group, event.member_id), self._session(request))
         self._follow_deletions()
         written = ledger.assignments.get((group, event.generation), {})
@@ -224,7 +225,8 @@ class Judge:
         if isinstance(request.event, Join):
             key = (node.index, request.group, result.member_id)
             self._told.add(key)
-            if request.was_parked:  # answers to repeated requests renew nothing, as in Kafka
+            # Answers to repeated requests renew nothing, as in Kafka.
+            if request.was_parked and self._is_member(node, request.group, result.member_id):
                 self._lives(key, self._session(request))
 
     def _refused(self, node: "Node", request: Request, refusal: Refuse) -> None:
@@ -244,6 +246,13 @@ class Judge:
     def _session(self, request: Request) -> int:
         client = request.client
         return client.habits.session_ms if isinstance(client, Consumer) else 0
+
+    def _is_member(self, node: "Node", group_id: str, member_id: str) -> bool:
+        """After a standstill longer than its session it may be gone before its answer leaves."""
+        group = node.coordinator.group(group_id)
+        return (
+            group is not None and group.classic is not None and member_id in group.classic.members
+        )
 
     def _lives(self, member: Member, session_ms: int) -> None:
         self._alive_until[member] = self._now() + session_ms
@@ -327,6 +336,9 @@ class Judge:
             self.failed(f"forgotten although members use it: {erasure}")
 
     def _inspect_idle(self, node: "Node", partition: int) -> None:
+        oldest = self._disk.oldest_write(node.index, partition, node.epoch(partition))
+        if oldest is not None and self._now() - oldest >= _WRITE_TIMEOUT_MS:
+            self.failed(f"an append of {oldest} is awaited at {self._now()}")
         settled = not self._disk.writes_under_way(node.index, partition)
         current = settled and node.is_current(partition)
         for group_id, group in node.groups(partition).items():

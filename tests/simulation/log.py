@@ -49,6 +49,10 @@ class Operation:
     """News that a partition belongs to another node."""
 
     @property
+    def tenure(self) -> tuple[int, int, int]:
+        return self.node, self.partition, self.epoch
+
+    @property
     def is_append(self) -> bool:
         return self.kind == "append"
 
@@ -76,6 +80,12 @@ class Disk:
 
     def writes_under_way(self, node: int, partition: int) -> bool:
         return any(o.is_append and o.node == node and o.partition == partition for o in self.queue)
+
+    def oldest_write(self, node: int, partition: int, epoch: int) -> int | None:
+        """When the oldest append of a tenure that is under way was begun."""
+        tenure = (node, partition, epoch)
+        begun = (o.begun for o in self.queue if o.is_append and o.tenure == tenure)
+        return min(begun, default=None)
 
     def complete(self, operation: Operation) -> None:
         self.queue.remove(operation)
@@ -108,12 +118,7 @@ class Disk:
             other
             for other in self.queue
             if other is operation
-            or (
-                (other.node, other.partition) == (operation.node, operation.partition)
-                and other.epoch == operation.epoch
-                and other.is_append
-                and operation.is_append
-            )
+            or (other.tenure == operation.tenure and other.is_append and operation.is_append)
         ]
 
     def power_off(self, node: int, survive: int) -> None:

@@ -45,7 +45,6 @@ MUTANTS: list[Mutant] = []
 
 
 RARE = {
-    "overdue append is not noticed": 60,
     "members waiting for sync expire": 60,
     "session does not start anew when a held reply leaves": 60,
     "stale owner goes on answering": 600,

@@ -181,6 +181,11 @@ class Node:
         tenure = self.coordinator.partitions[partition].tenure
         return tenure is not None and tenure.log.is_current()
 
+    def epoch(self, partition: int) -> int:
+        """The epoch of the tenure, 0 if there is none."""
+        tenure = self.coordinator.partitions[partition].tenure
+        return 0 if tenure is None else tenure.log.epoch
+
     # --- what the coordinator says ---
 
     def _while_alive(self, hear: Callable[[Observation], None]) -> Callable[[Observation], None]:
