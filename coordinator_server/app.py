@@ -31,6 +31,7 @@ from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.tenure import World
 from coordinator_server.runtime.timers import LoopTimers, Timers
 from coordinator_server.storage.base import Node, Storage
+from coordinator_server.storage.segments.cleaner import Cleaner, CleanerSettings
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.storage import MAX_APPEND_BYTES, TOPIC, SegmentStorage
@@ -83,6 +84,8 @@ class App:
         self._ids = given.ids or SystemIds()
         self.counters = Counters()
         self.timeline = Timeline()
+        self._cleaner: Cleaner | None = None
+        self._log_sizes: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._data = DataDirectory(
             config.log_dirs, node_id=config.node_id, cluster_id=config.cluster_id
         )
@@ -143,7 +146,7 @@ class App:
 
     def _make_storage(self) -> SegmentStorage:
         topic = self._catalog.topics()[TOPIC]
-        return SegmentStorage(
+        storage = SegmentStorage(
             self._data,
             self._flusher,
             partitions=topic.partitions,
@@ -152,6 +155,16 @@ class App:
             report=self.report,
             max_append_bytes=MAX_APPEND_BYTES,
         )
+        self._log_sizes = storage.sizes
+        if self._config.log_cleaner_enable:
+            self._cleaner = Cleaner(
+                storage.open_logs,
+                cleaner_settings(self._config),
+                self._clock.wall_ms,
+                self.report,
+                self.counters.compacted,
+            )
+        return storage
 
     def _make_fanout(self, observer: Observer | None) -> Fanout:
         observers = [
@@ -189,6 +202,8 @@ class App:
                 self.directory.bound(name, port)
             await self.coordinator.start()
             self._sweeper.start()
+            if self._cleaner is not None:
+                self._cleaner.start()
             await self.server.serve()
             await self._start_http()
         except BaseException:
@@ -214,7 +229,13 @@ class App:
 
         names = Names({key: _camel(key.name) for key in ApiKey}, {e: e.name for e in ErrorCode})
         collector = CoordinatorCollector(
-            self.counters, self.status, self.timeline, self._clock.wall_ms, names, __version__
+            self.counters,
+            self.status,
+            self.timeline,
+            self._clock.wall_ms,
+            names,
+            __version__,
+            self._log_sizes,
         )
         self._http = HttpServer(
             address.host,
@@ -248,6 +269,8 @@ class App:
                 self.server.stop_accepting()
                 self._sweeper.stop()
                 self._topics.release()
+                if self._cleaner is not None:
+                    await self._cleaner.stop()
                 await self.coordinator.stop()
                 self.server.begin_drain()
         except TimeoutError:
@@ -291,6 +314,16 @@ def limits(config: Config, max_append_bytes: int) -> Limits:
         offset_metadata_max_chars=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         max_append_bytes=max_append_bytes,
+    )
+
+
+def cleaner_settings(config: Config) -> CleanerSettings:
+    """The settings of the log's compaction."""
+    return CleanerSettings(
+        min_cleanable_ratio=config.log_cleaner_min_cleanable_ratio,
+        delete_retention_ms=config.log_cleaner_delete_retention_ms,
+        backoff_ms=config.log_cleaner_backoff_ms,
+        max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
     )
 
 

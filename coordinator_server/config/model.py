@@ -27,6 +27,8 @@ from coordinator_server.config.types import (
     Listeners,
     Long,
     ProtocolMap,
+    Rate,
+    Share,
     Topics,
     Word,
 )
@@ -96,6 +98,21 @@ class Config(BaseModel):
     )
     log_segment_bytes: Int = setting(
         1_073_741_824, "Size at which a topic's log begins a new segment file.", ge=1_048_576
+    )
+
+    # Compaction of the coordinator's log
+    log_cleaner_enable: Boolean = setting(True, "Whether the coordinator's log is compacted.")
+    log_cleaner_min_cleanable_ratio: Share = setting(
+        0.5, "The share of new data in the closed segments of a log from which it is compacted."
+    )
+    log_cleaner_delete_retention_ms: Long = setting(
+        86_400_000, "How long tombstones are kept once a compaction has seen them.", ge=0
+    )
+    log_cleaner_backoff_ms: Long = setting(
+        15_000, "How often logs to compact are looked for while there is none.", ge=1
+    )
+    log_cleaner_io_max_bytes_per_second: Rate = setting(
+        10_485_760.0, "How much compaction reads and writes at most; Kafka's default is no bound."
     )
 
     # Topics

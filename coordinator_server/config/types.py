@@ -42,6 +42,10 @@ def _integer(value: object) -> object:
     return value
 
 
+def _number(value: object) -> object:
+    return float(value) if isinstance(value, str) else value
+
+
 def _boolean(value: object) -> object:
     if isinstance(value, str):
         return (
@@ -100,6 +104,10 @@ def _topic(text: str) -> DeclaredTopic:
 
 Int = Annotated[int, BeforeValidator(_integer), Field(ge=INT_MIN, le=INT_MAX)]
 Long = Annotated[int, BeforeValidator(_integer), Field(ge=LONG_MIN, le=LONG_MAX)]
+Share = Annotated[
+    float, BeforeValidator(_number), Field(ge=0.0, le=1.0), Expected("a number from 0 to 1")
+]
+Rate = Annotated[float, BeforeValidator(_number), Field(ge=1.0), Expected("a number of at least 1")]
 Boolean = Annotated[bool, BeforeValidator(_boolean), Field(strict=True)]
 Word = BeforeValidator(_lower)
 Listeners = Annotated[

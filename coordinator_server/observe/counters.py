@@ -68,6 +68,8 @@ class Counters:
         "connections_closed",
         "frames_refused",
         "log_append_seconds",
+        "log_compaction_seconds",
+        "log_compactions",
         "observer_failures",
         "offset_commits",
         "offsets_removed",
@@ -101,6 +103,8 @@ class Counters:
         self.bytes_out = 0
         self.offset_commits = 0
         self.log_append_seconds = Histogram(LATENCY_SECONDS)
+        self.log_compactions = 0
+        self.log_compaction_seconds = Histogram(REBALANCE_SECONDS)
         self.partition_load_seconds = Histogram(REBALANCE_SECONDS)
         self.observer_failures = 0
         self.offsets_removed: dict[OffsetsRemovedReason, int] = dict.fromkeys(
@@ -113,6 +117,11 @@ class Counters:
             phase: Histogram(REBALANCE_SECONDS) for phase in ("join", "sync", "total")
         }
         self.removals: dict[RemovalReason, int] = dict.fromkeys(RemovalReason, 0)
+
+    def compacted(self, seconds: float) -> None:
+        """Count a compaction that came to its end."""
+        self.log_compactions += 1
+        self.log_compaction_seconds.observe(seconds)
 
     def observe(self, observation: Observation) -> None:
         """Count what happened to a group; a consumer of the fan-out."""

@@ -75,6 +75,14 @@ FAMILIES: dict[str, Family] = {
     "log_append_duration_seconds": Family(
         "histogram", "From handing records to the log until they are durable."
     ),
+    "log_bytes": Family("gauge", "Bytes of the coordinator's log."),
+    "log_dirty_bytes": Family(
+        "gauge", "Bytes of its closed segments that were not compacted since the start."
+    ),
+    "log_compactions_total": Family("counter", "Compactions of a partition of the log."),
+    "log_compaction_duration_seconds": Family(
+        "histogram", "How long compactions took, most of it waiting so as not to disturb."
+    ),
     "partitions": Family("gauge", "Partitions of the coordinator's log.", ("state",)),
     "partition_load_duration_seconds": Family(
         "histogram", "How long loading a partition of the log took."
@@ -104,13 +112,16 @@ class CoordinatorCollector(Collector):
         wall_ms: Callable[[], int],
         names: Names,
         version: str,
+        log_sizes: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
+        """`log_sizes` are bytes of the log, and those to be compacted."""
         self._counters = counters
         self._status = status
         self._timeline = timeline
         self._wall_ms = wall_ms
         self._names = names
         self._version = version
+        self._log_sizes = log_sizes
 
     def collect(self) -> Iterator[Metric]:
         """All families; the values are read now."""
@@ -176,6 +187,13 @@ class CoordinatorCollector(Collector):
         yield _samples("offsets_removed_total", _by_label(counters.offsets_removed))
         yield _samples("expiry_sweeps_skipped_total", [((), counters.sweeps_skipped)])
         yield _histograms("log_append_duration_seconds", [((), counters.log_append_seconds)])
+        size, dirty = self._log_sizes()
+        yield _samples("log_bytes", [((), size)])
+        yield _samples("log_dirty_bytes", [((), dirty)])
+        yield _samples("log_compactions_total", [((), counters.log_compactions)])
+        yield _histograms(
+            "log_compaction_duration_seconds", [((), counters.log_compaction_seconds)]
+        )
         yield _samples(
             "partitions", [((state,), states.get(state, 0)) for state in PARTITION_STATES]
         )

@@ -163,11 +163,27 @@ def test_indexes_of_kafka_do_not_outlive_what_they_index(directory: Path) -> Non
     assert names == {FIRST, "00000000000000000000.snapshot"}
 
 
-def test_a_compaction_that_kafka_did_not_end_is_left_to_kafka(directory: Path) -> None:
+def test_a_compaction_that_kafka_did_not_end_is_ended(directory: Path) -> None:
     filled(directory, 3).close()
-    (directory / f"{FIRST}.swap").write_bytes(b"")
-    with pytest.raises(CorruptLog, match=r"\.log\.swap: a broker was stopped"):
+    (directory / FIRST).rename(directory / f"{FIRST}.swap")
+    (directory / f"{FIRST}.deleted").write_bytes(b"old")
+    assert numbers(found_in(SegmentLog(directory))) == [0, 1, 2]
+    assert [path.name for path in directory.iterdir()] == [FIRST]
+
+
+def test_a_swap_file_that_is_not_whole_is_not_put_in_place(directory: Path) -> None:
+    filled(directory, 3).close()
+    (directory / f"{FIRST}.swap").write_bytes((directory / FIRST).read_bytes()[:-1])
+    with pytest.raises(CorruptLog, match=r"\.log\.swap, position"):
         SegmentLog(directory)
+
+
+def test_a_swap_file_of_a_split_that_was_not_ended_is_undone(directory: Path) -> None:
+    filled(directory, 3).close()
+    (directory / f"{FIRST}.cleaned").write_bytes(b"unfinished")
+    (directory / "00000000000000000002.log.swap").write_bytes(b"not looked at")
+    assert numbers(found_in(SegmentLog(directory))) == [0, 1, 2]
+    assert [path.name for path in directory.iterdir()] == [FIRST]
 
 
 def test_an_empty_segment_is_where_the_log_goes_on(directory: Path) -> None:

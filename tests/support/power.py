@@ -115,6 +115,8 @@ class SimulatedDisk:
         self.names_now: dict[Path, Inode | None] = {}
         """None is a directory."""
         self.durable_names: dict[Path, Inode | None] = {}
+        self.renames: list[tuple[Path, Path, Inode | None]] = []
+        """Those that are not durable yet: from, to, and what."""
         self.syncs = 0
         self.on_operation: Callable[[str], None] = lambda _operation: None
         self._faults: dict[str, list[OSError]] = {}
@@ -128,11 +130,15 @@ class SimulatedDisk:
     def lose_power(self, random: Random) -> "SimulatedDisk":
         """The disk as it is found when the power is back."""
         after = SimulatedDisk()
+        renamed = {path for move in self.renames for path in move[:2]}
         for path in {**self.durable_names, **self.names_now}:
+            if path in renamed:
+                continue
             was, now = path in self.durable_names, path in self.names_now
             if (was and now) or random.random() < 0.5:
                 inode = self.names_now[path] if now else self.durable_names[path]
                 after.names_now[path] = None if inode is None else inode.after_power_loss(random)
+        self._keep_some_renames(after, random)
         for path in list(after.names_now):
             if any(
                 above in self.names_now and above not in after.names_now for above in path.parents
@@ -140,6 +146,21 @@ class SimulatedDisk:
                 del after.names_now[path]
         after.durable_names = dict(after.names_now)
         return after
+
+    def _keep_some_renames(self, after: "SimulatedDisk", random: Random) -> None:
+        """Each has happened or not, on its own, but never by half."""
+        for path, to, moved in self.renames:
+            inode = moved
+            if path not in self.durable_names and random.random() < 0.5:
+                kept, inode = to, self.durable_names.get(to)
+            elif random.random() < 0.5:
+                kept = to
+            else:
+                kept = path
+                if (old := self.durable_names.get(to)) is not None:
+                    after.names_now[to] = old.after_power_loss(random)
+            if inode is not None:
+                after.names_now[kept] = inode.after_power_loss(random)
 
     def enter(self, operation: str) -> None:
         self.on_operation(operation)
@@ -166,6 +187,11 @@ class SimulatedDisk:
         self.enter("remove")
         self.names_now.pop(path, None)
 
+    def rename(self, path: Path, to: Path) -> None:
+        self.enter("rename")
+        inode = self.names_now[to] = self.names_now.pop(path)
+        self.renames.append((path, to, inode))
+
     def replace(self, path: Path, data: bytes) -> None:
         self.enter("replace")
         inode = Inode(bytearray(data), bytearray(data))
@@ -173,6 +199,7 @@ class SimulatedDisk:
 
     def sync_directory(self, path: Path) -> None:
         self.enter("sync_directory")
+        self.renames = [move for move in self.renames if move[1].parent != path]
         for name in {**self.names_now, **self.durable_names}:
             if name.parent == path:
                 if name in self.names_now:

@@ -56,6 +56,10 @@ class Files(Protocol):
         """Remove a file, unless it is gone."""
         ...
 
+    def rename(self, path: Path, to: Path) -> None:
+        """Give a file another name, whose file is replaced if there is one."""
+        ...
+
     def replace(self, path: Path, data: bytes) -> None:
         """Put a small file in place durably: the old contents or the new, never a mixture."""
         ...
@@ -126,6 +130,10 @@ class SystemFiles:
     def remove(self, path: Path) -> None:
         """See Files."""
         path.unlink(missing_ok=True)
+
+    def rename(self, path: Path, to: Path) -> None:
+        """See Files."""
+        path.rename(to)
 
     def replace(self, path: Path, data: bytes) -> None:
         """See Files."""

@@ -4,20 +4,22 @@ Used by the coordinator's partitions and by topics alike. Nothing here knows an 
 is called in a thread, while appends go on.
 """
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Final
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.segment import SUFFIX, Segment
+from coordinator_server.storage.segments.swap import complete
 from protocol.batch import BatchHeader, read_header, stamped
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
-SWAP_SUFFIX: Final = ".swap"
-"""Of a compacted segment that Kafka was about to put in the place of others."""
+_INDEXES: Final = (".index", ".timeindex", ".txnindex")
+INDEX_SUFFIXES: Final = (*_INDEXES, *(index + ".swap" for index in _INDEXES))
 
 
 class SegmentLog:
@@ -38,14 +40,26 @@ class SegmentLog:
         self.failed: OSError | None = None
         """Why nothing can be appended any more; the log must be closed and opened again."""
         self._files = files
-        self._segment_bytes = segment_bytes
+        self.segment_bytes = segment_bytes
+        self.clean_offset = 0
+        """Compacted up to here in this life of the log; a restart looks at everything once more."""
+        self.compactable = True
+        """Not after the renames of a compaction have failed: opening the log sorts them out."""
+        self.closing = Event()
+        """Whoever compacts the log gives up when it is set."""
+        self._compacting = Lock()
+        """Held for a whole compaction; closing waits for it."""
+        self._readers = 0
+        self._replaced: list[Segment] = []
+        """Compacted away, and open for who may still read them."""
         self._lock = Lock()
         """Held for moments: an append and a sync must agree on what is dirty."""
         self._syncing = Lock()
         """Held for a whole sync: nobody may take what another still syncs for durable."""
         self._dirty: list[Segment] = []
         files.make_directory(directory)
-        names = [n for n in self._sound_names() if n.endswith(SUFFIX)]
+        complete(files, directory)
+        names = [n for n in files.names(directory) if n.endswith(SUFFIX)]
         bases = sorted(_base_offset(directory, name) for name in names) or [0]
         self._segments = [Segment(files, directory, base) for base in bases]
         try:
@@ -56,16 +70,6 @@ class SegmentLog:
             self._close_files()
             raise
         self.durable_offset = self.end_offset
-
-    def _sound_names(self) -> list[str]:
-        names = self._files.names(self.directory)
-        for name in names:
-            if name.endswith(SUFFIX + SWAP_SUFFIX):
-                raise CorruptLog(
-                    f"{self.directory / name}: a broker was stopped while it compacted this log; "
-                    "start and stop it once more"
-                )
-        return names
 
     def _sync_found(self) -> None:
         """Make durable what was found: a process that was killed may have left it in memory.
@@ -106,7 +110,7 @@ class SegmentLog:
         """
         if self.failed is not None:
             raise self.failed
-        if self._active.size and self._active.size + len(batch) > self._segment_bytes:
+        if self._active.size and self._active.size + len(batch) > self.segment_bytes:
             self._roll()
         base_offset = self.end_offset
         end_offset = base_offset + read_header(batch).last_offset_delta + 1
@@ -138,7 +142,8 @@ class SegmentLog:
         except OSError:
             segment.file.close()
             raise
-        self._segments.append(segment)
+        with self._lock:
+            self._segments = [*self._segments, segment]
 
     def sync(self) -> None:
         """Make everything appended before the call durable. Raises OSError.
@@ -187,14 +192,16 @@ class SegmentLog:
 
     def close(self) -> None:
         """Sync what is left, unless the log has failed, and close the files. Blocks."""
-        if self.failed is None:
-            with suppress(OSError):
-                self.sync()
-        self._close_files()
+        self.closing.set()
+        with self._compacting:
+            if self.failed is None:
+                with suppress(OSError):
+                    self.sync()
+            self._close_files()
         self.failed = self.failed or OSError(f"{self.directory} is closed")
 
     def _close_files(self) -> None:
-        for segment in self._segments:
+        for segment in [*self._segments, *self._replaced]:
             with suppress(OSError):
                 segment.file.close()
 
@@ -206,11 +213,12 @@ class SegmentLog:
         At least one batch, however large; of one segment only. Empty at the end of the log.
         Raises CorruptLog, OSError.
         """
-        for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
-            if following is not None and following.base_offset <= offset:
-                continue
-            if records := segment.read(offset, max_bytes, up_to):
-                return records
+        with self._reading() as segments:
+            for segment, following in zip(segments, [*segments[1:], None], strict=True):
+                if following is not None and following.base_offset <= offset:
+                    continue
+                if records := segment.read(offset, max_bytes, up_to):
+                    return records
         return b""
 
     def batches(self) -> Iterator[tuple[BatchHeader, bytes, int]]:
@@ -218,18 +226,79 @@ class SegmentLog:
 
         Raises CorruptLog, OSError.
         """
-        for number, segment in enumerate(self._segments):
-            at = 0
-            for position, header, chunk, offset in segment.walk(checked=True):
-                yield header, chunk, offset
-                at = position + header.size
-            if at < segment.size and number < len(self._segments) - 1:
-                raise CorruptLog(f"{segment.path}, position {at}: the segment ends in a batch")
+        with self._reading() as segments:
+            for number, segment in enumerate(segments):
+                at = 0
+                for position, header, chunk, offset in segment.walk(checked=True):
+                    yield header, chunk, offset
+                    at = position + header.size
+                if at < segment.size and number < len(segments) - 1:
+                    raise CorruptLog(f"{segment.path}, position {at}: the segment ends in a batch")
+
+    @contextmanager
+    def _reading(self) -> Iterator[list[Segment]]:
+        """The segments of this moment, which stay open meanwhile."""
+        with self._lock:
+            self._readers += 1
+            segments = self._segments
+        try:
+            yield segments
+        finally:
+            with self._lock:
+                self._readers -= 1
+                self._close_replaced()
+
+    def _close_replaced(self) -> None:
+        if self._readers == 0:
+            for segment in self._replaced:
+                segment.file.close()
+            self._replaced.clear()
+
+    # --- compaction ---
+
+    @contextmanager
+    def compacting(self) -> Iterator[Files]:
+        """Let nobody close the log or compact it too. Raises OSError if it is closed."""
+        with self._compacting:
+            if self.failed is not None:
+                raise self.failed
+            yield self._files
+
+    def closed_segments(self) -> list[Segment]:
+        """Those before the active one, with their ends known; they never change."""
+        with self._lock:
+            segments = self._segments
+        for segment, following in pairwise(segments):
+            segment.end_offset = following.base_offset
+        return segments[:-1]
+
+    @property
+    def closed_bytes(self) -> int:
+        """Bytes in all segments but the active one."""
+        return sum(segment.size for segment in self._segments[:-1])
+
+    @property
+    def dirty_bytes(self) -> int:
+        """Bytes in those of them that were not compacted yet."""
+        return sum(
+            segment.size
+            for segment in self._segments[:-1]
+            if segment.base_offset >= self.clean_offset
+        )
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """Go on with a compacted segment, which has taken the names of others, in their place."""
+        with self._lock:
+            first = self._segments.index(old[0])
+            rest = self._segments[first + len(old) :]
+            self._segments = [*self._segments[:first], new, *rest]
+            self._replaced.extend(old)
+            self._close_replaced()
 
     def _drop_indexes(self) -> None:
         """Remove index files, which Kafka makes anew: ours to write would be a second truth."""
         for name in self._files.names(self.directory):
-            if name.endswith((".index", ".timeindex", ".txnindex")):
+            if name.endswith(INDEX_SUFFIXES):
                 self._files.remove(self.directory / name)
 
 

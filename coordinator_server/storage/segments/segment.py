@@ -37,11 +37,11 @@ class Segment:
 
     __slots__ = ("_indexed", "base_offset", "end_offset", "file", "index", "path", "size")
 
-    def __init__(self, files: Files, directory: Path, base_offset: int) -> None:
+    def __init__(self, files: Files, directory: Path, base_offset: int, suffix: str = "") -> None:
         self.base_offset = base_offset
         self.end_offset = base_offset
         """The offset behind the last batch, as far as the file has been walked."""
-        self.path = directory / file_name(base_offset)
+        self.path = directory / (file_name(base_offset) + suffix)
         self.file: File = files.open(self.path)
         self.size = self.file.size()
         self.index: list[tuple[int, int]] = []

@@ -172,6 +172,15 @@ class SegmentStorage:
     async def stop(self) -> None:
         """See Storage; the flusher and the directory are closed by whoever made them."""
 
+    def open_logs(self) -> list[SegmentLog]:
+        """The logs of all tenures there are."""
+        return list(self._logs.values())
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of all open logs, and how many of them are to be compacted."""
+        logs = self._logs.values()
+        return sum(log.size for log in logs), sum(log.dirty_bytes for log in logs)
+
     # --- for SegmentPartitionLog ---
 
     def epoch(self, partition: int) -> int:

@@ -1,0 +1,155 @@
+"""Compacts the coordinator's logs in the background, in a thread: one by one, the dirtiest first.
+
+What it takes is bounded twice: bytes read and written per second, and a quarter of one core.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Event
+from typing import Final
+
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
+from coordinator_server.storage.segments.log import SegmentLog
+
+MIN_DIRTY_BYTES: Final = 1024 * 1024
+"""Below this a pass is not worth its renames, whatever the ratio."""
+SLICE_SECONDS: Final = 0.002
+IDLE_PER_WORK: Final = 3.0
+_LONGEST_WAIT_SECONDS: Final = 0.1
+"""So that a stop is noticed soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerSettings:
+    """What `log.cleaner.*` says, with its units."""
+
+    min_cleanable_ratio: float = 0.5
+    delete_retention_ms: int = 86_400_000
+    backoff_ms: int = 15_000
+    max_bytes_per_second: float = 10_485_760.0
+    min_dirty_bytes: int = MIN_DIRTY_BYTES
+
+
+class Throttle:
+    """Implements compact.Pace by waiting; asked from the compacting thread."""
+
+    def __init__(self, max_bytes_per_second: float, closing: Event, stopping: Event) -> None:
+        self._rate = max_bytes_per_second
+        self._closing = closing
+        self._stopping = stopping
+        self._bytes = 0
+        self._began = time.monotonic()
+
+    def spend(self, size: int) -> None:
+        """See Pace."""
+        if self._closing.is_set() or self._stopping.is_set():
+            raise Abandoned
+        self._bytes += size
+        now = time.monotonic()
+        worked = now - self._began
+        owed = self._bytes / self._rate
+        if worked >= SLICE_SECONDS or owed >= SLICE_SECONDS:
+            self._wait_until(now + max(worked * IDLE_PER_WORK, owed - worked))
+            self._bytes = 0
+            self._began = time.monotonic()
+
+    def _wait_until(self, end: float) -> None:
+        while (left := end - time.monotonic()) > 0:
+            if self._closing.wait(min(left, _LONGEST_WAIT_SECONDS)) or self._stopping.is_set():
+                raise Abandoned
+
+
+class Cleaner:
+    """Looks for logs to compact every `backoff_ms` while there is none."""
+
+    def __init__(
+        self,
+        logs: Callable[[], Iterable[SegmentLog]],
+        settings: CleanerSettings,
+        wall_ms: Callable[[], int],
+        report: Callable[..., None],
+        count: Callable[[float], None],
+    ) -> None:
+        """`logs` are those that are open; `count` gets the seconds of every compaction."""
+        self._logs = logs
+        self._settings = settings
+        self._wall_ms = wall_ms
+        self._report = report
+        self._count = count
+        self._stopping = Event()
+        self._task: asyncio.Task[None] | None = None
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
+
+    def start(self) -> None:
+        """Begin, on the running event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Abandon what is under way and end the thread."""
+        self._stopping.set()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+        await asyncio.to_thread(self._executor.shutdown)
+
+    def filthiest(self) -> SegmentLog | None:
+        """The log with the largest share of dirty bytes, if one is worth a compaction."""
+        best, best_ratio = None, self._settings.min_cleanable_ratio
+        for log in self._logs():
+            dirty = log.dirty_bytes
+            if not log.compactable or dirty < max(self._settings.min_dirty_bytes, 1):
+                continue
+            ratio = dirty / log.closed_bytes
+            if ratio >= best_ratio:
+                best, best_ratio = log, ratio
+        return best
+
+    async def _run(self) -> None:
+        while True:
+            log = self.filthiest()
+            if log is None or not await self.clean(log):
+                await asyncio.sleep(self._settings.backoff_ms / 1000)
+
+    async def clean(self, log: SegmentLog) -> bool:
+        """Compact a log and say so; whether it came to its end."""
+        began = time.monotonic()
+        loop = asyncio.get_running_loop()
+        try:
+            done = await loop.run_in_executor(self._executor, self._compact, log)
+        except Abandoned:
+            return False
+        except (OSError, CorruptLog) as error:
+            if isinstance(error, CorruptLog):
+                log.compactable = False
+            if not log.closing.is_set():
+                self._report(
+                    "log_compaction_failed", directory=str(log.directory), error=str(error)
+                )
+            return False
+        seconds = time.monotonic() - began
+        self._count(seconds)
+        self._report(
+            "log_compacted",
+            directory=str(log.directory),
+            segments=done.segments,
+            bytes_before=done.bytes_before,
+            bytes_after=done.bytes_after,
+            seconds=round(seconds, 3),
+        )
+        return True
+
+    def _compact(self, log: SegmentLog) -> Compacted:
+        settings = self._settings
+        return compact(
+            log,
+            pace=Throttle(settings.max_bytes_per_second, log.closing, self._stopping),
+            wall_ms=self._wall_ms,
+            delete_retention_ms=settings.delete_retention_ms,
+        )

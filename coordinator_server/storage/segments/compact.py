@@ -1,0 +1,229 @@
+"""Compaction of one log: of every key the last record stays, and every record keeps its offset.
+
+Only segments before the active one are touched; neighbours are merged up to the size of a segment.
+Transactional batches and markers are copied byte for byte, and so is every record of a key that one
+of them names: what a transaction makes of a key depends on all of them. Records without a key stay.
+A tombstone gets Kafka's delete horizon when it is first cleaned and goes once that has passed
+(kafka.log.Cleaner, KIP-534). A merged segment ends with its last batch even if that is empty, so
+that its end, and with it the range it replaces, can be read from the file.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple, Protocol
+
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.files import Files
+from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.segment import LARGEST_DELTA, Segment
+from coordinator_server.storage.segments.swap import CLEANED, forget_unfinished, put_in_place
+from protocol.batch import BatchHeader
+from protocol.errors import Malformed
+from protocol.rewrite import RawRecord, delete_horizon, raw_records, rewritten
+
+MAX_KEYS: Final = 1_000_000
+"""A pass ends behind the segment that brings more; the next one goes on there."""
+WRITE_BYTES: Final = 256 * 1024
+
+
+class Abandoned(Exception):
+    """The log was closed or the server stops; what is in place stays, the rest is left out."""
+
+
+class Pace(Protocol):
+    """Bounds what compaction takes from others."""
+
+    def spend(self, size: int) -> None:
+        """Account for bytes read or written, and wait if it was enough. Raises Abandoned."""
+        ...
+
+
+class Compacted(NamedTuple):
+    """What a pass has done; sizes are bytes of the segments that were looked at."""
+
+    segments: int
+    bytes_before: int
+    bytes_after: int
+
+
+class _Keys(NamedTuple):
+    """What the range says about its keys."""
+
+    last: dict[bytes, int]
+    """Offset of the last record of every key in dirty segments."""
+    transactional: set[bytes]
+    """Keys that transactions name; all their records stay."""
+
+
+def compact(
+    log: SegmentLog,
+    *,
+    pace: Pace,
+    wall_ms: Callable[[], int],
+    delete_retention_ms: int,
+    max_keys: int = MAX_KEYS,
+) -> Compacted:
+    """Compact the closed segments of a log; in a thread, while the log is used.
+
+    Raises Abandoned, CorruptLog, OSError; what has been put in place by then is sound.
+    """
+    with log.compacting() as files:
+        forget_unfinished(files, log.directory)
+        keys, segments = _read_keys(log.closed_segments(), log.clean_offset, pace, max_keys)
+        before = sum(segment.size for segment in segments)
+        after = 0
+        now = wall_ms()
+        for group in _groups(segments, log.segment_bytes):
+            after += _Rewriter(files, group, keys, pace, now, delete_retention_ms).replace(log)
+        if segments:
+            log.clean_offset = segments[-1].end_offset
+        return Compacted(len(segments), before, after)
+
+
+def _read_keys(
+    segments: Sequence[Segment], clean_offset: int, pace: Pace, max_keys: int
+) -> tuple[_Keys, Sequence[Segment]]:
+    """The keys, and the segments that they cover."""
+    keys = _Keys({}, set())
+    for number, segment in enumerate(segments):
+        dirty = segment.base_offset >= clean_offset
+        for header, chunk, at in _batches(segment):
+            if header.is_transactional or (dirty and not header.is_control):
+                _note_keys(keys, header, _records(segment, header, chunk, at))
+            pace.spend(header.size)
+        if len(keys.last) >= max_keys:
+            return keys, segments[: number + 1]
+    return keys, segments
+
+
+def _note_keys(keys: _Keys, header: BatchHeader, records: Iterator[RawRecord]) -> None:
+    if header.is_control:
+        return
+    for record in records:
+        if record.key is None:
+            continue
+        if header.is_transactional:
+            keys.transactional.add(record.key)
+        else:
+            keys.last[record.key] = record.offset
+
+
+def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
+    """Neighbours that fit into one segment together."""
+    group: list[Segment] = []
+    size = 0
+    for segment in segments:
+        too_long = group and segment.end_offset - group[0].base_offset > LARGEST_DELTA
+        if group and (size + segment.size > segment_bytes or too_long):
+            yield group
+            group, size = [], 0
+        group.append(segment)
+        size += segment.size
+    if group:
+        yield group
+
+
+def _batches(segment: Segment) -> Iterator[tuple[BatchHeader, bytes, int]]:
+    at = 0
+    for position, header, chunk, offset in segment.walk(checked=True):
+        yield header, chunk, offset
+        at = position + header.size
+    if at < segment.size:
+        raise CorruptLog(f"{segment.path}, position {at}: the segment ends in a batch")
+
+
+def _records(segment: Segment, header: BatchHeader, chunk: bytes, at: int) -> Iterator[RawRecord]:
+    try:
+        yield from raw_records(header, chunk, at)
+    except Malformed as error:
+        where = f"{segment.path}, the batch at offset {header.base_offset}"
+        raise CorruptLog(f"{where}: {error}") from error
+
+
+class _Rewriter:
+    """Writes one segment for a group of them."""
+
+    def __init__(
+        self,
+        files: Files,
+        group: list[Segment],
+        keys: _Keys,
+        pace: Pace,
+        now: int,
+        delete_retention_ms: int,
+    ) -> None:
+        self._files = files
+        self._group = group
+        self._keys = keys
+        self._pace = pace
+        self._now = now
+        self._horizon = now + delete_retention_ms
+
+    def replace(self, log: SegmentLog) -> int:
+        """Write the segment and put it in the place of the group; its size."""
+        first = self._group[0]
+        path = first.path.with_name(first.path.name + CLEANED)
+        self._files.remove(path)
+        cleaned = Segment(self._files, log.directory, first.base_offset, CLEANED)
+        try:
+            self._write(cleaned)
+            cleaned.file.sync()
+            self._pace.spend(0)
+        except BaseException:
+            cleaned.file.close()
+            with suppress(OSError):
+                self._files.remove(path)
+            raise
+        try:
+            put_in_place(self._files, log.directory, path, [old.path for old in self._group])
+        except OSError:
+            cleaned.file.close()
+            log.compactable = False
+            raise
+        cleaned.path = first.path
+        cleaned.end_offset = self._group[-1].end_offset
+        log.replace_segments(self._group, cleaned)
+        return cleaned.size
+
+    def _write(self, cleaned: Segment) -> None:
+        pending = bytearray()
+        last = b""
+        for segment in self._group:
+            for header, chunk, at in _batches(segment):
+                batch = self._cleaned_batch(segment, header, chunk, at)
+                last = b"" if batch else rewritten(header, (), None)
+                pending += batch
+                self._pace.spend(header.size + len(batch))
+                if len(pending) >= WRITE_BYTES:
+                    _flush(cleaned, pending)
+        _flush(cleaned, pending + last)
+
+    def _cleaned_batch(self, segment: Segment, header: BatchHeader, chunk: bytes, at: int) -> bytes:
+        """What stays of a batch; nothing if no record does."""
+        if header.is_transactional or header.is_control:
+            return chunk[at : at + header.size]
+        records = list(_records(segment, header, chunk, at))
+        horizon = delete_horizon(header)
+        expired = horizon is not None and horizon < self._now
+        kept = [record for record in records if self._stays(record, expired=expired)]
+        if not kept:
+            return b""
+        if horizon is None and any(record.is_tombstone for record in kept):
+            return rewritten(header, kept, self._horizon)
+        if len(kept) == len(records):
+            return chunk[at : at + header.size]
+        return rewritten(header, kept, horizon)
+
+    def _stays(self, record: RawRecord, *, expired: bool) -> bool:
+        key = record.key
+        if key is None or key in self._keys.transactional:
+            return True
+        if self._keys.last.get(key, -1) > record.offset:
+            return False
+        return not (record.is_tombstone and expired)
+
+
+def _flush(cleaned: Segment, pending: bytearray) -> None:
+    cleaned.file.append(bytes(pending))
+    cleaned.size += len(pending)
+    pending.clear()

@@ -1,0 +1,353 @@
+"""Compaction changes nothing that a load can see, whenever it is interrupted."""
+
+import threading
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator_server.runtime.loader import Loader
+from coordinator_server.storage.base import LogRecord
+from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
+from coordinator_server.storage.segments.log import SegmentLog
+from protocol.batch import build_batch, read_records
+from protocol.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from tests.support.power import SimulatedDisk
+
+DIRECTORY = Path("/data/__consumer_offsets-0")
+RETENTION_MS = 1_000
+SEGMENT_BYTES = 700
+
+
+class NoPace:
+    """As fast as it can."""
+
+    def spend(self, size: int) -> None:
+        pass
+
+
+class GivesUp(NoPace):
+    """Abandons after so many steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def spend(self, size: int) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Abandoned
+
+
+class PowerLost(Exception):
+    """Ends the run at an operation of the disk."""
+
+
+def a_disk() -> SimulatedDisk:
+    disk = SimulatedDisk()
+    disk.names_now[DIRECTORY.parent] = disk.durable_names[DIRECTORY.parent] = None
+    return disk
+
+
+def open_log(disk: SimulatedDisk) -> SegmentLog:
+    return SegmentLog(DIRECTORY, files=disk, segment_bytes=SEGMENT_BYTES)
+
+
+def clean(log: SegmentLog, now: int = 0) -> Compacted:
+    return compact(log, pace=NoPace(), wall_ms=lambda: now, delete_retention_ms=RETENTION_MS)
+
+
+def records_of(log: SegmentLog) -> list[LogRecord]:
+    return [
+        record for header, chunk, at in log.batches() for record in read_records(header, chunk, at)
+    ]
+
+
+KEYS = st.integers(0, 4)
+COMMIT = st.tuples(st.just("commit"), KEYS, st.just(0))
+TOMBSTONE = st.tuples(st.just("tombstone"), KEYS, st.just(0))
+PENDING = st.tuples(st.just("pending"), KEYS, st.integers(0, 1))
+MARKER = st.tuples(st.sampled_from(["commits", "aborts"]), st.just(0), st.integers(0, 1))
+PLAIN = st.lists(st.one_of(COMMIT, TOMBSTONE), min_size=1, max_size=4)
+HISTORIES = st.lists(st.one_of(PLAIN, st.lists(st.one_of(PENDING, MARKER), max_size=1)))
+
+Step = tuple[str, int, int]
+
+
+def record(step: Step, number: int) -> LogRecord:
+    kind, key, producer = step
+    if kind in ("commits", "aborts"):
+        marker = b"\0\0\0\x01" if kind == "commits" else b"\0\0\0\0"
+        made = LogRecord(marker, b"\0\0\0\0\0\0", number, control=True, transactional=True)
+        made.producer_id, made.producer_epoch = producer, 0
+        return made
+    raw_key = encode_key(OffsetCommitKey("group", "topic", key))
+    value = None if kind == "tombstone" else encode_value(OffsetCommitValue(number, -1, "", number))
+    made = LogRecord(raw_key, value, number, (("header", b"\xff%d" % number),))
+    if kind == "pending":
+        made.producer_id, made.producer_epoch, made.transactional = producer, 0, True
+    return made
+
+
+def write(log: SegmentLog, history: list[list[Step]]) -> None:
+    for number, steps in enumerate(history):
+        if steps:
+            log.append(build_batch([record(step, number) for step in steps]))
+    log.sync()
+
+
+def state_of(log: SegmentLog) -> object:
+    """What a load makes of the log."""
+    loader = Loader()
+    for found in records_of(log):
+        loader._replay(0, found)
+    return {
+        name: (group.durable, group.offsets.committed, group.offsets.pending)
+        for name, group in loader.groups.items()
+        if not group.is_vacant and (group.durable or group.offsets)
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(HISTORIES, HISTORIES, st.lists(st.integers(0, 3_000), max_size=3))
+def test_a_load_sees_the_same_before_and_after(
+    before: list[list[Step]], after: list[list[Step]], times: list[int]
+) -> None:
+    disk = a_disk()
+    log = open_log(disk)
+    for history in (before, after):
+        write(log, history)
+        state, end = state_of(log), log.end_offset
+        full = {found.offset: found for found in records_of(log)}
+        for now in [0, *sorted(times)]:
+            clean(log, now)
+            assert state_of(log) == state
+            assert log.end_offset == end
+        kept = records_of(log)
+        assert [full[found.offset] for found in kept] == kept
+        again = open_log(disk)
+        assert records_of(again) == kept
+        assert again.end_offset == end
+
+
+@settings(max_examples=150, deadline=None)
+@given(HISTORIES, st.integers(0, 60), st.integers(0, 3_000), st.randoms(use_true_random=False))
+def test_power_lost_at_any_operation_loses_nothing_and_brings_nothing_back(
+    history: list[list[Step]], operations: int, now: int, random: Random
+) -> None:
+    disk = a_disk()
+    log = open_log(disk)
+    write(log, history * 2)
+    state, end = state_of(log), log.end_offset
+    clean(log)
+    left = operations
+
+    def count(_operation: str) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise PowerLost
+
+    for _ in range(3):  # the second time within what a start puts right
+        disk.on_operation = count
+        with suppress(PowerLost):
+            clean(log, now)
+        disk.on_operation = lambda _operation: None
+        disk = disk.lose_power(random)
+        left = random.randint(0, 12)
+        disk.on_operation = count
+        try:
+            log = open_log(disk)
+        except PowerLost:
+            disk.on_operation = lambda _operation: None
+            disk = disk.lose_power(random)
+        disk.on_operation = lambda _operation: None
+        log = open_log(disk)
+        assert state_of(log) == state
+        assert log.end_offset == end
+        assert not [p for p in disk.names_now if p.suffix in (".swap", ".cleaned", ".deleted")]
+        left = random.randint(0, 60)
+
+
+COMMITS: list[list[Step]] = [[("commit", number % 5, 0)] for number in range(60)]
+
+
+def test_every_operation_of_a_compaction_may_be_the_last() -> None:
+    deleted: list[list[Step]] = [[("tombstone", key, 0)] for key in range(5)]
+    history = [*COMMITS, *deleted, *([[("commit", 9, 0)]] * 20)]
+    performed: list[str] = []
+    for last in range(10_000):
+        disk = a_disk()
+        log = open_log(disk)
+        write(log, history)
+        clean(log)
+        write(log, [[("commit", 9, 0)]] * 20)
+        state = state_of(log)
+        performed.clear()
+
+        def count(operation: str) -> None:
+            if len(performed) == last:  # noqa: B023 - used within this turn only
+                raise PowerLost
+            performed.append(operation)
+
+        disk.on_operation = count
+        try:
+            clean(log, RETENTION_MS + 1)
+            break
+        except PowerLost:
+            disk.on_operation = lambda _operation: None
+        for seed in range(6):
+            assert state_of(open_log(disk.lose_power(Random(seed)))) == state
+        assert state_of(open_log(disk)) == state
+    assert {"append", "sync", "rename", "sync_directory", "remove"} <= set(performed)
+
+
+@pytest.mark.parametrize("operation", ["open", "append", "sync", "rename", "sync_directory"])
+def test_an_error_of_the_disk_ends_the_compaction_and_not_the_log(operation: str) -> None:
+    for number in range(3):
+        disk = a_disk()
+        log = open_log(disk)
+        write(log, COMMITS)
+        state = state_of(log)
+        seen = 0
+
+        def fail(name: str) -> None:
+            nonlocal seen
+            seen += name == operation
+            if name == operation and seen == number + 1:  # noqa: B023 - used within this turn only
+                raise OSError(28, "No space left on device")
+
+        disk.on_operation = fail
+        with pytest.raises(OSError, match="No space"):
+            clean(log)
+        disk.on_operation = lambda _operation: None
+        assert state_of(log) == state
+        write(log, [[("commit", 1, 0)]])
+        assert state_of(open_log(disk)) == state_of(log)
+        log.close()
+
+
+def test_tombstones_stay_for_the_retention_and_then_go() -> None:
+    log = open_log(a_disk())
+    write(log, [[("commit", 0, 0)], [("tombstone", 0, 0)], *([[("commit", 1, 0)]] * 40)])
+    deleted = encode_key(OffsetCommitKey("group", "topic", 0))
+
+    def about_it() -> list[bool]:
+        return [found.value is None for found in records_of(log) if found.key == deleted]
+
+    clean(log, 5_000)
+    assert about_it() == [True]
+    clean(log, 5_000 + RETENTION_MS)
+    assert about_it() == [True]
+    clean(log, 5_000 + RETENTION_MS + 1)
+    assert about_it() == []
+
+
+def test_what_a_transaction_names_stays_as_it_is() -> None:
+    log = open_log(a_disk())
+    write(log, [[("commit", 0, 0)], [("pending", 0, 1)], [("tombstone", 0, 0)]])
+    write(log, [[("commits", 0, 1)], *([[("commit", 1, 0)]] * 40)])
+    before = records_of(log)
+    clean(log)
+    clean(log, RETENTION_MS * 2)
+    after = records_of(log)
+    assert after[:4] == before[:4]
+    assert len(after) < len(before)
+
+
+def test_records_without_a_key_or_of_unknown_types_are_kept_by_key() -> None:
+    log = open_log(a_disk())
+    for number in range(40):
+        log.append(build_batch([LogRecord(None, b"%d" % number, 1)]))
+        log.append(build_batch([LogRecord(b"\0\x63unknown", b"%d" % number, 1)]))
+    clean(log)
+    found = records_of(log)
+    assert len([each for each in found if each.key is None]) == 40
+    assert [each for each in found if each.key][-1].value == b"39"
+    assert len(found) < 60
+
+
+def test_the_directory_stays_small_however_often_the_same_is_committed(tmp_path: Path) -> None:
+    segment_bytes = 200_000
+    log = SegmentLog(tmp_path / "log", segment_bytes=segment_bytes)
+    for turn in range(40):
+        for key in range(0, 1_000, 50):
+            steps: list[Step] = [("commit", key + number, 0) for number in range(50)]
+            log.append(build_batch([record(step, turn) for step in steps]))
+        clean(log)
+    state = state_of(log)
+    on_disk = sum(path.stat().st_size for path in log.directory.iterdir())
+    assert on_disk < 3 * segment_bytes
+    log.close()
+    assert state_of(SegmentLog(log.directory)) == state
+
+
+def test_a_reader_goes_on_over_a_compaction() -> None:
+    log = open_log(a_disk())
+    write(log, COMMITS)
+    everything = records_of(log)
+    batches = log.batches()
+    found = [next(batches)]
+    clean(log)
+    found += batches
+    assert [header.base_offset for header, _, _ in found] == [each.offset for each in everything]
+    assert log._replaced == []
+
+
+@pytest.mark.parametrize("steps", [0, 1, 50, 70, 100])
+def test_an_abandoned_compaction_leaves_nothing_behind(steps: int) -> None:
+    disk = a_disk()
+    log = open_log(disk)
+    write(log, COMMITS)
+    state = state_of(log)
+    with pytest.raises(Abandoned):
+        compact(log, pace=GivesUp(steps), wall_ms=lambda: 0, delete_retention_ms=RETENTION_MS)
+    assert state_of(log) == state
+    assert not [path for path in disk.names_now if path.suffix == ".cleaned"]
+
+
+def test_a_log_is_closed_only_when_its_compaction_has_given_up() -> None:
+    log = open_log(a_disk())
+    write(log, COMMITS)
+    ended: list[str] = []
+    began = threading.Event()
+
+    class UntilClosed(NoPace):
+        def spend(self, size: int) -> None:
+            began.set()
+            log.closing.wait()
+            ended.append("compaction")
+            raise Abandoned
+
+    def run() -> None:
+        with pytest.raises(Abandoned):
+            compact(log, pace=UntilClosed(), wall_ms=lambda: 0, delete_retention_ms=RETENTION_MS)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    began.wait()
+    log.close()
+    ended.append("closed")
+    thread.join()
+    assert ended == ["compaction", "closed"]
+
+
+def test_a_pass_ends_behind_the_segment_with_too_many_keys_and_the_next_goes_on() -> None:
+    log = open_log(a_disk())
+    write(log, COMMITS)
+    state = state_of(log)
+    closed = log.dirty_bytes
+    left = []
+    while log.dirty_bytes:
+        compact(
+            log,
+            pace=NoPace(),
+            wall_ms=lambda: 0,
+            delete_retention_ms=RETENTION_MS,
+            max_keys=1,
+        )
+        left.append(log.dirty_bytes)
+    assert closed > left[0] > left[1]
+    assert state_of(log) == state
