@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -176,7 +177,8 @@ COMMITS: list[list[Step]] = [[("commit", number % 5, 0)] for number in range(60)
 
 def test_every_operation_of_a_compaction_may_be_the_last() -> None:
     deleted: list[list[Step]] = [[("tombstone", key, 0)] for key in range(5)]
-    history = [*COMMITS, *deleted, *([[("commit", 9, 0)]] * 20)]
+    alive: list[list[Step]] = [[("commit", key, 0)] for key in (5, 6, 7, 8)]
+    history = [*alive, *COMMITS, *deleted, *([[("commit", 9, 0)]] * 20)]
     performed: list[str] = []
     for last in range(10_000):
         disk = a_disk()
@@ -282,6 +284,15 @@ def test_the_directory_stays_small_however_often_the_same_is_committed(tmp_path:
     assert on_disk < 3 * segment_bytes
     log.close()
     assert state_of(SegmentLog(log.directory)) == state
+
+
+def test_the_end_of_every_segment_can_be_read_from_its_file() -> None:
+    log = open_log(a_disk())
+    write(log, COMMITS)
+    clean(log)
+    for segment, following in pairwise([*log.closed_segments(), log._active]):
+        *_, (_, last, _, _) = segment.walk()
+        assert last.last_offset + 1 == following.base_offset
 
 
 def test_a_reader_goes_on_over_a_compaction() -> None:
