@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from coordinator_server import __version__
+from coordinator_server.logcommands import log
 
 if TYPE_CHECKING:
     from urllib.error import HTTPError
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 groups = typer.Typer(help="Look at the groups of a running server.", no_args_is_help=True)
 app.add_typer(groups, name="groups", rich_help_panel=None)
+app.add_typer(log, name="log", rich_help_panel=None)
 
 
 class Format(StrEnum):
@@ -128,10 +130,10 @@ def _run(
         for problem in error.problems:
             typer.echo(f"error: {problem}", err=True)
         return 2
-    from coordinator_server.observe import log
+    from coordinator_server.observe import log as lines
 
-    log.configure(level=config.log_level, line_format=config.log_format)
-    logger = log.get_logger()
+    lines.configure(level=config.log_level, line_format=config.log_format)
+    logger = lines.get_logger()
     for warning in warnings:
         logger.warning("config_warning", message=warning)
 

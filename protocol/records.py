@@ -251,22 +251,46 @@ def _decode_offset_key(raw: bytes) -> OffsetCommitKey:
 def decode_value(key: RecordKey, raw: bytes) -> RecordValue:
     """The value that belongs to a key; not for tombstones. Raises Malformed."""
     if isinstance(key, OffsetCommitKey):
-        return _decode_written_offset(raw) or _decode_offset(Reader(raw, "offset commit value"))
+        return decode_offset(raw)
     return _decode_group(Reader(raw, "group metadata value"))
 
 
-def _decode_written_offset(raw: bytes) -> OffsetCommitValue | None:
-    """A value as it is nearly always written: version 4 with short metadata; else None."""
-    if len(raw) < 24 or raw[:2] != b"\0\4" or not 0 < raw[14] < 0x80:
+def decode_offset(raw: bytes) -> OffsetCommitValue:
+    """The value of an offset. Raises Malformed, but not for one that `is_plain_offset`."""
+    if is_plain_offset(raw):
+        return _decode_plain_offset(raw)
+    return _decode_offset(Reader(raw, "offset commit value"))
+
+
+def is_plain_offset(raw: bytes) -> bool:
+    """Whether this is an offset as nearly all are written: version 4 with short metadata."""
+    size = len(raw)
+    if size < 24 or not raw.startswith(b"\0\4"):
+        return False
+    metadata = raw[14]
+    if not 0 < metadata < 0x80:
+        return False
+    if size - metadata == 23:
+        return raw[-1] == 0
+    return size - metadata == 41 and raw[-19:-16] == _TOPIC_ID_TAG
+
+
+def plain_offset_place(key: bytes) -> tuple[str, str] | None:
+    """Group and topic of the key of an offset; None unless it is as `encode_key` writes it.
+
+    Then the partition is its last four bytes, and no other bytes before them mean the same place.
+    """
+    if not key.startswith(b"\0\1"):
         return None
+    found = _decode_offset_key(key)
+    if "\ufffd" in found.group + found.topic or encode_key(found) != key:
+        return None
+    return found.group, found.topic
+
+
+def _decode_plain_offset(raw: bytes) -> OffsetCommitValue:
     end = 14 + raw[14]
-    rest = raw[end + 8 :]
-    if rest == b"\0":
-        topic_id = NO_TOPIC_ID
-    elif len(rest) == 19 and rest[:3] == _TOPIC_ID_TAG:
-        topic_id = rest[3:]
-    else:
-        return None
+    topic_id = NO_TOPIC_ID if len(raw) == end + 9 else raw[-16:]
     _, offset, leader_epoch = _OFFSET_HEAD.unpack_from(raw)
     metadata = raw[15:end].decode("utf-8", "replace")
     timestamp = int.from_bytes(raw[end : end + 8], "big", signed=True)

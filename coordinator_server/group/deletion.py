@@ -85,15 +85,13 @@ def expire_offsets(group: "Group", _event: ExpireOffsets, ctx: Context, out: Eff
     classic = group.classic
     if classic is None or not _may_expire(classic):
         return
-    in_use = topics_in_use(classic, group.offsets.committed)
-    kept = bool(group.offsets.pending)
-    for topic, offsets in group.offsets.committed.items():
-        for partition, value in offsets.items():
-            if (
-                topic not in in_use
-                and _is_expired(classic, value, ctx)
-                and not group.offsets.is_pending(topic, partition)
-            ):
+    in_use = topics_in_use(classic, group.offsets.topics())
+    kept = bool(group.offsets.pending or in_use)
+    for topic in group.offsets.topics():
+        if topic in in_use:
+            continue
+        for partition, value in group.offsets.of_topic(topic).items():
+            if _is_expired(classic, value, ctx) and not group.offsets.is_pending(topic, partition):
                 _forget(group, topic, partition, out)
             else:
                 kept = True

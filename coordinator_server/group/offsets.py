@@ -2,16 +2,21 @@
 
 Follows Kafka's `OffsetMetadataManager`. Offsets of an open transaction are pending per producer
 until its marker; a newer offset of the same partition, by position in the log, wins over them.
+
+A load leaves offsets as the bytes of their records until they are looked at: most never are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from coordinator_server.group.effects import FetchedOffset
 from protocol.errors import ErrorCode
-from protocol.records import OffsetCommitValue
+from protocol.records import OffsetCommitValue, decode_offset
 
 TopicPartition = tuple[str, int]
+Packed = bytes
+"""The value of an offset as it is in the log, one that `is_plain_offset`."""
 
 
 @dataclass(slots=True)
@@ -27,26 +32,46 @@ class PendingOffset:
 class OffsetStore:
     """The offsets of one group; only `replay` changes them."""
 
-    __slots__ = ("committed", "pending")
+    __slots__ = ("_committed", "pending")
 
     def __init__(self) -> None:
-        self.committed: dict[str, dict[int, OffsetCommitValue]] = {}
-        """By topic and partition."""
+        self._committed: dict[str, dict[int, OffsetCommitValue | Packed]] = {}
+        """By topic and partition; read with `get` and `of_topic`, which unpack."""
         self.pending: dict[int, dict[TopicPartition, PendingOffset]] = {}
         """Of open transactions, by producer id."""
 
     def __bool__(self) -> bool:
         """Whether there is any offset, pending ones included."""
-        return bool(self.committed or self.pending)
+        return bool(self._committed or self.pending)
 
     def __len__(self) -> int:
         """How many offsets are committed."""
-        return sum(map(len, self.committed.values()))
+        return sum(map(len, self._committed.values()))
 
     def get(self, topic: str, partition: int) -> OffsetCommitValue | None:
         """The committed offset of a partition."""
-        of_topic = self.committed.get(topic)
-        return None if of_topic is None else of_topic.get(partition)
+        of_topic = self._committed.get(topic)
+        value = None if of_topic is None else of_topic.get(partition)
+        if of_topic is not None and isinstance(value, bytes):
+            value = of_topic[partition] = decode_offset(value)
+        return cast("OffsetCommitValue | None", value)
+
+    def topics(self) -> Iterable[str]:
+        """The topics with committed offsets."""
+        return self._committed.keys()
+
+    def of_topic(self, topic: str) -> Mapping[int, OffsetCommitValue]:
+        """The committed offsets of a topic by partition."""
+        found = self._committed.get(topic, {})
+        for partition, value in found.items():
+            if isinstance(value, bytes):
+                found[partition] = decode_offset(value)
+        return cast("Mapping[int, OffsetCommitValue]", found)
+
+    @property
+    def committed(self) -> dict[str, Mapping[int, OffsetCommitValue]]:
+        """All committed offsets by topic and partition."""
+        return {topic: self.of_topic(topic) for topic in self._committed}
 
     def is_pending(self, topic: str, partition: int) -> bool:
         """Whether a transaction with an offset of this partition is open."""
@@ -54,27 +79,34 @@ class OffsetStore:
 
     def has_any_of(self, topics: frozenset[str]) -> bool:
         """Whether there is an offset, be it pending, of one of these topics."""
-        return not topics.isdisjoint(self.committed) or any(
+        return not topics.isdisjoint(self._committed) or any(
             topic in topics for offsets in self.pending.values() for topic, _ in offsets
         )
 
     def partitions(self) -> Iterator[TopicPartition]:
         """Every partition with a committed or pending offset, once."""
-        for topic, offsets in self.committed.items():
+        for topic, offsets in self._committed.items():
             for partition in offsets:
                 yield topic, partition
         pending = {place for offsets in self.pending.values() for place in offsets}
         for topic, partition in pending:
-            if self.get(topic, partition) is None:
+            if partition not in self._committed.get(topic, ()):
                 yield topic, partition
 
     # --- changes ---
 
     def put(self, topic: str, partition: int, value: OffsetCommitValue) -> None:
         """Commit an offset outside of transactions; it is newer than all pending ones."""
-        self.committed.setdefault(topic, {})[partition] = value
+        self._committed.setdefault(topic, {})[partition] = value
         if self.pending:
             self._supersede(topic, partition, None)
+
+    def put_packed(self, topic: str, values: Mapping[int, Packed]) -> None:
+        """`put` for several partitions of a topic."""
+        self._committed.setdefault(topic, {}).update(values)
+        if self.pending:
+            for partition in values:
+                self._supersede(topic, partition, None)
 
     def put_pending(
         self, producer_id: int, order: int, topic: str, partition: int, value: OffsetCommitValue
@@ -85,11 +117,11 @@ class OffsetStore:
 
     def remove(self, topic: str, partition: int) -> None:
         """Forget a partition's offset, and what transactions would make of it."""
-        of_topic = self.committed.get(topic)
+        of_topic = self._committed.get(topic)
         if of_topic is not None:
             of_topic.pop(partition, None)
             if not of_topic:
-                del self.committed[topic]
+                del self._committed[topic]
         for producer_id in list(self.pending):
             self.pending[producer_id].pop((topic, partition), None)
             if not self.pending[producer_id]:
@@ -102,7 +134,7 @@ class OffsetStore:
             return
         for (topic, partition), pending in offsets.items():
             if pending.value is not None:
-                self.committed.setdefault(topic, {})[partition] = pending.value
+                self._committed.setdefault(topic, {})[partition] = pending.value
                 self._supersede(topic, partition, pending.order)
 
     def _supersede(self, topic: str, partition: int, order: int | None) -> None:
@@ -119,7 +151,7 @@ class OffsetStore:
     ) -> list[tuple[str, list[FetchedOffset]]]:
         """OffsetFetch's answer; `topics` of None asks for every committed offset."""
         if topics is None:
-            topics = [(topic, list(offsets)) for topic, offsets in self.committed.items()]
+            topics = [(topic, list(offsets)) for topic, offsets in self._committed.items()]
         stable = not (require_stable and self.pending)
         return [
             (

@@ -5,6 +5,7 @@ the phase of a rebalance under way are not: as in Kafka they are lost with the t
 load the group is what `restore` makes of its record.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from coordinator_server.group.classic.state import (
@@ -57,6 +58,13 @@ def apply(
         group.durable = value
         if group.classic is None:
             group.classic = ClassicGroup(group.group_id, value.current_state_timestamp)
+
+
+def apply_packed(group: "Group", topic: str, values: Mapping[int, bytes]) -> None:
+    """`apply` for plain commits of a topic at load: values by partition, as in the log."""
+    if group.classic is None:
+        group.classic = ClassicGroup(group.group_id, -1)
+    group.offsets.put_packed(topic, values)
 
 
 def end_transaction(group: "Group", producer_id: int, *, commit: bool) -> None:

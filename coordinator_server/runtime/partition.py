@@ -12,7 +12,7 @@ from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.tenure import Tenure, World
 from coordinator_server.runtime.ticket import Ticket
-from coordinator_server.storage.base import Fenced, PartitionLog, Storage
+from coordinator_server.storage.base import CorruptLog, Fenced, PartitionLog, Storage
 
 
 class PartitionState(Enum):
@@ -145,6 +145,7 @@ class Partition:
                     partition=self.index,
                     error=f"{type(error).__name__}: {error}",
                     retry_ms=self._backoff_ms,
+                    **_way_out(self.index, error),
                 )
                 await self._close_log()
                 await self._back_off()
@@ -217,3 +218,11 @@ class Partition:
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise RuntimeError(f"partition {self.index}: {self.state} -> {state} is not legal")
         self.state = state
+
+
+def _way_out(partition: int, error: Exception) -> dict[str, str]:
+    """The command that shows what can be kept of a log that is damaged; nothing else needs one."""
+    if not isinstance(error, CorruptLog):
+        return {}
+    command = "coordinator-server log repair --dry-run"
+    return {"repair": f"{command} --data <log.dirs> --partition {partition}"}

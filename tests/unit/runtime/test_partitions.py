@@ -113,6 +113,7 @@ async def test_a_corrupt_log_is_not_served_and_named(monkeypatch: Any) -> None:
     assert office.state() is _P.FAILED
     assert "offset 0" in office.reports[0][1]["error"]
     assert office.reports[0][1]["error"].startswith(CorruptLog.__name__)
+    assert office.reports[0][1]["repair"].endswith("--data <log.dirs> --partition 0")
     await close(office)
 
 

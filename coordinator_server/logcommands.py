@@ -1,0 +1,162 @@
+"""`coordinator-server log`: dump, verify and repair the coordinator's log on disk."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from coordinator_server.logtool import Damage
+
+log = typer.Typer(help="Look at the log on disk, check it, mend it.", no_args_is_help=True)
+
+PathArgument = Annotated[
+    Path | None, typer.Argument(help="A segment file or a partition's directory.", metavar="PATH")
+]
+DataOption = Annotated[
+    Path | None, typer.Option("--data", help="A data directory (log.dirs), instead of PATH.")
+]
+PartitionOption = Annotated[
+    int | None, typer.Option("--partition", min=0, help="This one only, with --data.")
+]
+READS_ONLY = "note: this only reads; under a running server the last batch may be seen half-written"
+
+
+def _fail(message: str, code: int = 1) -> NoReturn:
+    typer.echo(f"error: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def _segments(path: Path | None, data: Path | None, partition: int | None) -> list[Path]:
+    """The segments the arguments name; ends the command if there are none."""
+    from coordinator_server import logtool
+
+    if (path is None) == (data is None):
+        _fail("expected either PATH or --data DIR", code=2)
+    if path is not None and partition is not None:
+        _fail("--partition goes with --data, PATH names a partition already", code=2)
+    try:
+        if data is None:
+            assert path is not None
+            return logtool.segments(path)
+        chosen = logtool.partitions(data, partition)
+        return [segment for each in chosen for segment in logtool.segments(each)]
+    except FileNotFoundError as error:
+        _fail(f"{error.filename}: {error.strerror}", code=2)
+
+
+@log.command()
+def dump(
+    path: PathArgument = None, data: DataOption = None, partition: PartitionOption = None
+) -> None:
+    """Print every record as a line of JSON, members' subscriptions and assignments decoded."""
+    from coordinator_server import logtool
+    from coordinator_server.storage.base import CorruptLog
+    from protocol.errors import Malformed
+
+    found = _segments(path, data, partition)
+    typer.echo(READS_ONLY, err=True)
+    for segment in found:
+        try:
+            for batch in logtool.batches(segment):
+                for record in logtool.records(batch):
+                    place = {"partition": segment.parent.name} if data is not None else {}
+                    typer.echo(json.dumps(place | logtool.describe(record), ensure_ascii=False))
+        except Malformed as error:
+            _fail(f"{segment}, position {batch.position}, offset {record.offset}: {error}")
+        except (CorruptLog, OSError) as error:
+            _fail(str(error))
+
+
+@log.command()
+def verify(
+    path: PathArgument = None, data: DataOption = None, partition: PartitionOption = None
+) -> None:
+    """Check every batch and decode every record; exit with 1 if anything is wrong."""
+    from coordinator_server import logtool
+    from coordinator_server.storage.base import CorruptLog
+
+    found = _segments(path, data, partition)
+    typer.echo(READS_ONLY, err=True)
+    count, wrong = 0, []
+    with _progress(logtool.total_size(found)) as progress:
+        for segment in found:
+            try:
+                count += logtool.verify(segment, progress)
+            except (CorruptLog, OSError) as error:
+                wrong.append(str(error))
+    for each in wrong:
+        typer.echo(f"error: {each}", err=True)
+    if wrong:
+        typer.echo("coordinator-server log repair --dry-run shows what can be kept", err=True)
+        raise typer.Exit(1)
+    typer.echo(f"{count} records in {len(found)} segments are sound")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("verifying", total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+@log.command()
+def repair(
+    data: Annotated[Path, typer.Option("--data", help="The data directory (log.dirs).")],
+    partition: PartitionOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be taken out.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
+) -> None:
+    """Take damaged bytes out of the log, into a file beside it; what follows is kept."""
+    from coordinator_server import logtool
+    from coordinator_server.storage.segments.directory import DirectoryInUse
+
+    if dry_run == yes:
+        _fail("expected either --dry-run or --yes", code=2)
+    found = _segments(None, data, partition)
+    try:
+        with logtool.held(data):
+            places = sum(_repair(segment, really=yes) for segment in found)
+    except DirectoryInUse as error:
+        _fail(error.strerror or str(error))
+    except OSError as error:
+        _fail(str(error))
+    if not places:
+        typer.echo("nothing is damaged")
+    elif dry_run:
+        typer.echo("nothing was changed; --yes does it")
+
+
+def _repair(segment: Path, *, really: bool) -> int:
+    """Mend a segment, or say what would be; returns how many places were damaged."""
+    from coordinator_server import logtool
+
+    places = logtool.damages(segment)
+    for place in places:
+        typer.echo(_describe(place, really=really))
+    if really and places:
+        # From the back, so that positions before stay what they are.
+        for place in reversed(places):
+            typer.echo(f"kept the bytes in {logtool.repair(place)}")
+    return len(places)
+
+
+def _describe(place: "Damage", *, really: bool) -> str:
+    what = "taken out" if really else "would be taken out"
+    rest = "nothing sound follows" if place.tail else "what follows is sound and stays"
+    offsets = f"offsets {place.first_offset} to "
+    offsets += "the segment's end" if place.next_offset is None else str(place.next_offset - 1)
+    return f"{place}\n  {place.cut} bytes ({offsets}) {what}; {rest}"

@@ -1,0 +1,236 @@
+"""The commands that look at a log on disk and mend it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from coordinator_server.cli import app
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.directory import DataDirectory
+from coordinator_server.storage.segments.log import SegmentLog
+from protocol.batch import LogRecord, build_batch, read_records
+from protocol.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_key,
+    encode_value,
+)
+from protocol.subscription import Subscription, encode_subscription
+
+WALL = 1_700_000_000_000
+FIRST = "00000000000000000000.log"
+
+
+def commit(number: int, metadata: str = "meta") -> LogRecord:
+    value = OffsetCommitValue(number, 2, metadata, WALL)
+    return LogRecord(
+        encode_key(OffsetCommitKey("group", "orders", number)), encode_value(value), WALL + number
+    )
+
+
+def written(data: Path, *batches: list[LogRecord], segment_bytes: int = 1 << 30) -> Path:
+    """The only segment of partition 0, with these batches."""
+    log = SegmentLog(data / "__consumer_offsets-0", segment_bytes=segment_bytes)
+    for batch in batches:
+        log.append(build_batch(batch))
+    log.close()
+    return data / "__consumer_offsets-0" / FIRST
+
+
+def damaged(segment: Path, batch: int) -> tuple[int, int]:
+    """Spoil the last byte of a batch; returns where it begins and ends."""
+    raw = bytearray(segment.read_bytes())
+    begin = end = 0
+    for _ in range(batch + 1):
+        begin, end = end, end + 12 + int.from_bytes(raw[end + 8 : end + 12], "big")
+    raw[end - 1] ^= 0xFF
+    segment.write_bytes(raw)
+    return begin, end
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["log", *map(str, arguments)])
+
+
+def offsets(log: SegmentLog) -> Iterator[int]:
+    for header, chunk, at in log.batches():
+        for record in read_records(header, chunk, at):
+            yield record.offset
+
+
+def test_dump_prints_key_value_and_headers_of_every_record(tmp_path: Path) -> None:
+    record = commit(7)
+    record.headers = (("rb.reason", b"member_left"),)
+    segment = written(tmp_path, [record, LogRecord(record.key, None, WALL)])
+    result = run("dump", segment)
+    assert result.exit_code == 0
+    assert "only reads" in result.stderr
+    first, second = map(json.loads, result.stdout.splitlines())
+    key = {"type": "offset_commit", "group": "group", "topic": "orders", "partition": 7}
+    assert first == {
+        "offset": 0,
+        "timestamp": WALL + 7,
+        "key": key,
+        "value": {"offset": 7, "leader_epoch": 2, "metadata": "meta", "commit_timestamp": WALL},
+        "headers": {"rb.reason": "member_left"},
+    }
+    assert (second["key"], second["value"]) == (key, None)
+
+
+def test_dump_decodes_what_members_subscribe_to_and_are_given(tmp_path: Path) -> None:
+    subscription = encode_subscription(Subscription(["orders"]))
+    assignment = b"\0\0\0\0\0\1\0\6orders\0\0\0\1\0\0\0\4\xff\xff\xff\xff"
+    members = [
+        MemberMetadata("bob-1", None, "bob", "/h", 1, 2, subscription, assignment),
+        MemberMetadata("eve-1", None, "eve", "/h", 1, 2, b"what", b"ever"),
+    ]
+    value = GroupMetadataValue("consumer", 3, "range", "bob-1", WALL, members)
+    key = encode_key(GroupMetadataKey("group"))
+    segment = written(tmp_path, [LogRecord(key, encode_value(value), WALL)])
+    bob, eve = json.loads(run("dump", segment.parent).stdout)["value"]["members"]
+    assert bob["subscription"] == {"topics": ["orders"], "owned_partitions": {}}
+    assert bob["assignment"] == {"orders": [4]}
+    assert (eve["subscription"], eve["subscription_bytes"]) == (None, b"what".hex())
+
+
+def test_dump_of_a_data_directory_says_which_partition(tmp_path: Path) -> None:
+    written(tmp_path, [commit(1)])
+    result = run("dump", "--data", tmp_path, "--partition", 0)
+    assert json.loads(result.stdout)["partition"] == "__consumer_offsets-0"
+
+
+def test_markers_and_unknown_types_are_dumped_too(tmp_path: Path) -> None:
+    marker = LogRecord(b"\0\0\0\1", b"\0" * 6, WALL, (), -1, 9, 1, True, True)
+    segment = written(tmp_path, [marker], [LogRecord(b"\x7f\xfeid", b"ever", WALL)])
+    first, second = map(json.loads, run("dump", segment).stdout.splitlines())
+    assert (first["marker"], first["producer_id"]) == ("commit", 9)
+    assert second["key"] == {"type": 32766, "bytes": b"\x7f\xfeid".hex()}
+
+
+def test_verify_counts_what_is_sound(tmp_path: Path) -> None:
+    written(tmp_path, *([commit(number)] for number in range(9)), segment_bytes=300)
+    result = run("verify", "--data", tmp_path)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("9 records in ")
+
+
+def test_verify_names_file_and_position_of_what_is_wrong(tmp_path: Path) -> None:
+    segment = written(tmp_path, [commit(0)], [commit(1)], [commit(2)])
+    begin, _ = damaged(segment, 1)
+    result = run("verify", "--data", tmp_path)
+    assert result.exit_code == 1
+    assert f"error: {segment}, position {begin}: a batch with checksum" in result.stderr
+
+
+def test_verify_finds_a_record_that_cannot_be_decoded(tmp_path: Path) -> None:
+    bad = LogRecord(commit(1).key, b"\0\4\0", WALL)
+    segment = written(tmp_path, [commit(0), bad])
+    result = run("verify", segment)
+    assert result.exit_code == 1
+    assert f"{segment}, position 0, offset 1: " in result.stderr
+
+
+def test_a_dry_run_changes_nothing_and_says_what_would_go(tmp_path: Path) -> None:
+    segment = written(tmp_path, [commit(0)], [commit(1), commit(2)], [commit(3)])
+    begin, end = damaged(segment, 1)
+    before = segment.read_bytes()
+    result = run("repair", "--data", tmp_path, "--dry-run")
+    assert result.exit_code == 0
+    assert f"{end - begin} bytes (offsets 1 to 2) would be taken out" in result.stdout
+    assert "what follows is sound and stays" in result.stdout
+    assert segment.read_bytes() == before
+    assert [each.name for each in segment.parent.iterdir()] == [FIRST]
+
+
+def test_a_repair_keeps_what_follows_and_the_bytes_it_takes_out(tmp_path: Path) -> None:
+    segment = written(tmp_path, *([commit(number)] for number in range(5)))
+    places = [damaged(segment, 1), damaged(segment, 3)]
+    raw = segment.read_bytes()
+    with pytest.raises(CorruptLog):
+        SegmentLog(segment.parent)
+    assert run("repair", "--data", tmp_path, "--yes").exit_code == 0
+    for begin, end in places:
+        copy = segment.with_name(f"{FIRST}.{begin}.cut")
+        assert copy.read_bytes() == raw[begin:end]
+    assert run("verify", "--data", tmp_path).exit_code == 0
+    log = SegmentLog(segment.parent)
+    assert list(offsets(log)) == [0, 2, 4]
+    assert log.end_offset == 5
+    log.close()
+
+
+def test_a_second_repair_does_not_overwrite_the_bytes_of_the_first(tmp_path: Path) -> None:
+    segment = written(tmp_path, *([commit(number)] for number in range(3)))
+    for _ in range(2):
+        begin, _ = damaged(segment, 0)
+        run("repair", "--data", tmp_path, "--yes")
+        assert begin == 0
+    assert sorted(segment.parent.glob("*.cut*")) == [
+        segment.with_name(f"{FIRST}.0.cut"),
+        segment.with_name(f"{FIRST}.0.cut2"),
+    ]
+
+
+def test_a_batch_inside_a_damaged_ones_metadata_is_not_taken_for_one_of_the_log(
+    tmp_path: Path,
+) -> None:
+    forged = build_batch([commit(99)], base_offset=1)
+    bait = LogRecord(b"\x7f\xfeid", forged, WALL)
+    segment = written(tmp_path, [commit(0)], [bait], [commit(2)])
+    damaged(segment, 1)
+    run("repair", "--data", tmp_path, "--yes")
+    log = SegmentLog(segment.parent)
+    assert list(offsets(log)) == [0, 2]
+    log.close()
+
+
+def test_a_torn_tail_goes_as_a_whole(tmp_path: Path) -> None:
+    segment = written(tmp_path, [commit(0)], [commit(1)])
+    segment.write_bytes(segment.read_bytes()[:-5])
+    assert "nothing sound follows" in run("repair", "--data", tmp_path, "--yes").stdout
+    assert run("verify", "--data", tmp_path).exit_code == 0
+
+
+def test_a_sound_log_needs_no_repair(tmp_path: Path) -> None:
+    written(tmp_path, [commit(0)])
+    assert run("repair", "--data", tmp_path, "--yes").stdout == "nothing is damaged\n"
+
+
+def test_a_directory_that_a_server_holds_is_read_but_not_repaired(tmp_path: Path) -> None:
+    segment = written(tmp_path, [commit(0)], [commit(1)])
+    damaged(segment, 0)
+    before = segment.read_bytes()
+    server = DataDirectory(tmp_path, node_id=1, cluster_id=None)
+    try:
+        for mode in ("--dry-run", "--yes"):
+            result = run("repair", "--data", tmp_path, mode)
+            assert result.exit_code == 1
+            assert "is in use" in result.stderr
+        assert run("verify", "--data", tmp_path).exit_code == 1
+    finally:
+        server.close()
+    assert segment.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("dump",), "expected either PATH or --data DIR"),
+        (("verify", "x", "--partition", "1"), "--partition goes with --data"),
+        (("verify", "--data", "nowhere"), "expected a data directory"),
+        (("dump", "nowhere"), "expected a partition's directory"),
+        (("repair", "--data", "nowhere"), "expected either --dry-run or --yes"),
+    ],
+)
+def test_arguments_that_make_no_sense_end_with_code_2(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr

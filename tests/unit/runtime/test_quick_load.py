@@ -1,0 +1,159 @@
+"""The quick way through a load makes of every history what the plain way makes of it."""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator_server.group.replay import apply
+from coordinator_server.runtime import loader as loading
+from coordinator_server.runtime.loader import Loader
+from coordinator_server.storage.memory import MemoryStorage
+from protocol.batch import LogRecord, build_batch, read_header, read_records
+from protocol.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_key,
+    encode_value,
+)
+
+WALL = 1_700_000_000_000
+GROUPS, TOPICS = st.sampled_from(["a", "é"]), st.sampled_from(["x", "x", "x", "\ufffd"])
+VALUES = st.builds(
+    OffsetCommitValue,
+    st.integers(0, 1 << 40),
+    st.integers(-1, 9),
+    st.sampled_from(["", "meta", "m" * 126, "m" * 127, "é"]),
+    st.integers(0, WALL),
+    st.sampled_from([-1, -1, -1, -1, -1, WALL]),
+    st.sampled_from([bytes(16), bytes(range(16))]),
+    st.sampled_from([(), (), (), (), ((5, b"later"),)]),
+)
+PRODUCERS = st.sampled_from([7, 8])
+
+
+@st.composite
+def commits(draw: st.DrawFn) -> LogRecord:
+    key = encode_key(OffsetCommitKey(draw(GROUPS), draw(TOPICS), draw(st.sampled_from([0, -1]))))
+    if draw(st.integers(0, 9)) == 0:
+        key = draw(st.sampled_from([b"\0\0" + key[2:], key + b"\0", key.replace(b"x", b"\xff")]))
+    value = encode_value(draw(VALUES)) if draw(st.integers(0, 5)) else None
+    record = LogRecord(key, value, WALL)
+    if draw(st.booleans()):
+        producer_id, transactional = draw(PRODUCERS), draw(st.booleans())
+        record = replace(record, producer_id=producer_id, transactional=transactional)
+    return record
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> LogRecord:
+    value = GroupMetadataValue("consumer", draw(st.integers(0, 9)), None, None, WALL, [])
+    raw = encode_value(value) if draw(st.booleans()) else None
+    return LogRecord(encode_key(GroupMetadataKey(draw(GROUPS))), raw, WALL)
+
+
+@st.composite
+def markers(draw: st.DrawFn) -> LogRecord:
+    key = struct.pack(">hh", 0, draw(st.booleans()))
+    producer_id = draw(PRODUCERS)
+    return LogRecord(
+        key, b"\0" * 6, WALL, producer_id=producer_id, transactional=True, control=True
+    )
+
+
+UNKNOWN = st.just(LogRecord(b"\x7f\xfewhat", b"ever", WALL))
+HISTORIES = st.lists(
+    st.one_of(commits(), commits(), groups(), markers(), UNKNOWN), min_size=10, max_size=40
+)
+
+
+def state(loader: Loader) -> list[object]:
+    """All that a load has made, in the order it keeps."""
+    return [
+        (
+            name,
+            group.durable,
+            None if group.classic is None else (group.classic.state, group.classic.state_since),
+            [(topic, list(of.items())) for topic, of in group.offsets.committed.items()],
+            group.offsets.pending,
+        )
+        for name, group in loader.groups.items()
+        if not group.is_vacant
+    ] + [loader.records, loader.unknown_records]
+
+
+@settings(deadline=None, max_examples=300)
+@given(HISTORIES, st.integers(1, 5))
+async def test_any_history_loads_as_if_record_by_record(
+    history: Sequence[LogRecord], longest: int
+) -> None:
+    history = [replace(record, offset=at) for at, record in enumerate(history)]
+    plain = Loader()
+    for record in history:
+        plain._replay(0, record)
+    storage = MemoryStorage(partitions=1)
+    storage.store(0, history)
+    quick = Loader()
+    with mock.patch.object(loading, "LONGEST_RUN", longest):
+        await quick.load(await storage.claim(0))
+    assert state(quick) == state(plain)
+
+
+async def test_a_plain_commit_is_packed_until_it_is_looked_at() -> None:
+    key, value = OffsetCommitKey("g", "t", 3), OffsetCommitValue(5, 1, "meta", WALL)
+    storage = MemoryStorage(partitions=1)
+    storage.store(0, [LogRecord(encode_key(key), encode_value(value), WALL)])
+    loader = Loader()
+    with mock.patch.object(loading, "apply", side_effect=apply) as plain:
+        await loader.load(await storage.claim(0))
+    assert not plain.called
+    offsets = loader.groups["g"].offsets
+    assert offsets._committed == {"t": {3: encode_value(value)}}
+    assert offsets.get("t", 3) == value
+    assert offsets._committed == {"t": {3: value}}
+
+
+BLOBS = st.one_of(
+    st.none(),
+    st.binary(max_size=200),
+    st.integers(8_185, 8_200).map(bytes),
+    st.just(bytes(20_000)),
+)
+RECORDS = st.builds(
+    LogRecord,
+    BLOBS,
+    BLOBS,
+    st.integers(WALL - 9_000, WALL + 9_000),
+    st.sampled_from([(), (), (), (("name", b"value"), ("", b""))]),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(RECORDS, min_size=1, max_size=5), st.integers(0, 200))
+def test_records_of_any_size_are_read_as_they_were_written(
+    records: Sequence[LogRecord], more: int
+) -> None:
+    records = [*records, *(LogRecord(b"k", b"v", WALL) for _ in range(more))]
+    batch = build_batch(records, 50)
+    wanted = [replace(record, offset=50 + at) for at, record in enumerate(records)]
+    assert read_records(read_header(batch), batch) == wanted
+
+
+@pytest.mark.parametrize("at", range(61, 75))
+def test_any_byte_that_is_wrong_gives_records_or_malformed(at: int) -> None:
+    from protocol.errors import Malformed
+
+    batch = build_batch([LogRecord(b"k", b"v", WALL), LogRecord(b"key", None, WALL)])
+    for byte in range(256):
+        raw = batch[:at] + bytes((byte,)) + batch[at + 1 :]
+        try:
+            found = read_records(read_header(raw), raw)
+        except Malformed:
+            continue
+        assert len(found) == 2
