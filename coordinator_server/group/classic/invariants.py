@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
+from coordinator_server.group.classic.ticks import session_delay_ms
 from coordinator_server.group.purgatory import NEVER
 
 _S = ClassicGroupState
@@ -73,8 +74,9 @@ def _deadlines(group: ClassicGroup) -> Iterator[str]:
     for member in group.members.values():
         if member.session_deadline == NEVER and not member.waits:
             yield f"member {member.member_id!r} never expires"
-    deadlines = [member.session_deadline for member in group.members.values()]
-    deadlines += [pending.session_deadline for pending in group.pending.values()]
+    sessions = [member.session_deadline for member in group.members.values()]
+    sessions += [pending.session_deadline for pending in group.pending.values()]
+    deadlines = [deadline + session_delay_ms(group) for deadline in sessions]
     deadlines += [op.deadline for op in (purgatory.join, purgatory.sync) if op is not None]
     if purgatory.wake > min(deadlines, default=NEVER):
         yield f"the purgatory wakes at {purgatory.wake}, after {min(deadlines)}"

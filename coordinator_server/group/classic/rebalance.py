@@ -134,7 +134,6 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
         group.purgatory.delay_join(DelayedJoin(ctx.now + postponed_ms))
         return
     group.generation = 1 if group.generation == MAX_GENERATION else group.generation + 1
-    group.pending_sync.clear()
     group.history.join_phase_ended(ctx.now)
     if group.members:
         group.protocol_name = select_protocol(group)

@@ -63,21 +63,25 @@ def _due(group: ClassicGroup, now: int) -> list[tuple[int, str]]:
 
 
 def _next_look(group: ClassicGroup, now: int) -> int:
-    """The next deadline; sessions of a large group are looked at a few at once.
-
-    Thousands of members that fall silent together expire within seconds, each at a time of its
-    own. A look goes over all members, so it may come that much later the more they are.
-    """
-    members, pending = group.members.values(), group.pending.values()
+    """The next deadline; sessions of a large group are looked at a few at once."""
     sessions = min(
-        min((member.session_deadline for member in members), default=NEVER),
-        min((who.session_deadline for who in pending), default=NEVER),
+        min((member.session_deadline for member in group.members.values()), default=NEVER),
+        min((pending.session_deadline for pending in group.pending.values()), default=NEVER),
     )
-    late = (len(members) + len(pending)) // _MEMBERS_PER_MS
+    late = session_delay_ms(group)
     if late:
         sessions = max(sessions, now + late)
     operations = (group.purgatory.join, group.purgatory.sync)
     return min(sessions, *(each.deadline for each in operations if each is not None), NEVER)
+
+
+def session_delay_ms(group: ClassicGroup) -> int:
+    """How much later than its deadline a session may be found to have ended.
+
+    Thousands of members that fall silent together expire within seconds, each at a time of its
+    own. A look goes over all members, so it may come that much later the more they are.
+    """
+    return (len(group.members) + len(group.pending)) // _MEMBERS_PER_MS
 
 
 _MEMBERS_PER_MS: Final = 50
