@@ -203,7 +203,7 @@ class ClassicGroup:
         self.park_join(member, token)
         self.pending.pop(member.member_id, None)
 
-    def remove(self, member_id: str) -> None:
+    def remove(self, member_id: str) -> ClassicMember | None:
         """Forget a member or a pending member id; the longest-serving member leads on.
 
         Its parked replies must have been answered.
@@ -212,7 +212,7 @@ class ClassicGroup:
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
-            return
+            return None
         self._count_protocols(member, -1)
         if self.last_to_join is member:
             self.last_to_join = None
@@ -220,6 +220,7 @@ class ClassicGroup:
             del self.static_members[member.group_instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
+        return member
 
     def replace_static(self, old: ClassicMember, new_member_id: str) -> ClassicMember:
         """Give a static member a new id; its assignment and leadership go with it.

@@ -4,6 +4,7 @@ import pytest
 
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Rule
+from coordinator_server.group.events import Tick
 from protocol.errors import ErrorCode
 from tests.support.story import Story
 
@@ -61,7 +62,9 @@ def test_newcomers_of_a_delay_that_ended_early_do_not_extend_the_next() -> None:
 def test_a_delay_that_cannot_be_extended_ends_at_the_first_look() -> None:
     story = Story()
     requests = [story.member(name, rebalance=1_000).enter() for name in "ab"]
-    story.advance(3_000)
+    story.advance(2_999)
+    story.now += 1
+    story.handle(Tick())
     assert [request.error for request in requests] == [ErrorCode.NONE] * 2
 
 
