@@ -76,3 +76,12 @@ def test_members_that_are_no_consumers_subscribe_to_nothing_that_is_known() -> N
     story = Story()
     story.stable("a", protocols=PROTOCOLS, protocol_type="connect")
     assert subscribed_topics(story.classic) is None
+
+
+def test_an_empty_group_with_nothing_but_an_open_transaction_does_not_expire() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    apply(story.group, KEY, VALUE, producer_id=7, order=1)
+    story.handle(ExpireOffsets())
+    assert story.state == "Empty"
