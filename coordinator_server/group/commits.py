@@ -1,6 +1,6 @@
 """OffsetCommit and OffsetFetch of a group."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coordinator_server.group.classic.state import ClassicGroupState
 from coordinator_server.group.classic.validation import (
@@ -12,16 +12,14 @@ from coordinator_server.group.classic.validation import (
 from coordinator_server.group.context import RECORD_OVERHEAD, Context
 from coordinator_server.group.effects import Committed, Effects, Fetched, Refuse, Rule
 from coordinator_server.group.events import CommitOffsets, FetchOffsets, OffsetToCommit
+from coordinator_server.group.memory import GroupMemory
 from protocol.errors import ErrorCode
 from protocol.records import OffsetCommitKey, OffsetCommitValue
-
-if TYPE_CHECKING:
-    from coordinator_server.group.machine import Group
 
 _S = ClassicGroupState
 
 
-def commit(group: "Group", event: CommitOffsets, ctx: Context, out: Effects) -> None:
+def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects) -> None:
     """Commit offsets; one whose metadata is too long does not keep the others from it."""
     refusal = _refuse(group, event, ctx)
     if refusal is not None:
@@ -61,7 +59,7 @@ def _expire_timestamp(event: CommitOffsets, ctx: Context) -> int:
 _LATEST: Final = 2**63 - 1
 
 
-def _refuse(group: "Group", event: CommitOffsets, ctx: Context) -> Refuse | None:
+def _refuse(group: GroupMemory, event: CommitOffsets, ctx: Context) -> Refuse | None:
     if group.classic is not None:
         refusal = refuse_commit(group.classic, event)
         if refusal is not None:
@@ -102,7 +100,7 @@ def _chars(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def fetch(group: "Group", event: FetchOffsets, _ctx: Context, out: Effects) -> None:
+def fetch(group: GroupMemory, event: FetchOffsets, _ctx: Context, out: Effects) -> None:
     """Tell offsets; there is no error for what does not exist, its offset is -1."""
     topics = group.offsets.fetch(event.topics, require_stable=event.require_stable)
     out.reply(event.token, Fetched(topics))

@@ -12,7 +12,6 @@ class MemberIds(Protocol):
 
     def member_suffix(self) -> str:
         """The `<uuid>` of `<client id>-<uuid>`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,6 @@
 Every decision and its tombstones fall into one turn of the group, so that nothing comes between.
 """
 
-from typing import TYPE_CHECKING
-
 from coordinator_server.group.classic.state import (
     CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
@@ -20,17 +18,15 @@ from coordinator_server.group.events import (
     ExpireOffsets,
     TopicsDeleted,
 )
+from coordinator_server.group.memory import GroupMemory
 from coordinator_server.group.reasons import OffsetsRemoved, OffsetsRemovedReason
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 
-if TYPE_CHECKING:
-    from coordinator_server.group.machine import Group
-
 _S = ClassicGroupState
 
 
-def delete_offsets(group: "Group", event: DeleteOffsets, _ctx: Context, out: Effects) -> None:
+def delete_offsets(group: GroupMemory, event: DeleteOffsets, _ctx: Context, out: Effects) -> None:
     """OffsetDelete: not of topics that members subscribe to (KIP-496)."""
     classic = group.classic
     if classic is None:
@@ -52,7 +48,7 @@ def delete_offsets(group: "Group", event: DeleteOffsets, _ctx: Context, out: Eff
     out.reply(event.token, Deleted(results))
 
 
-def delete_group(group: "Group", event: DeleteGroup, _ctx: Context, out: Effects) -> None:
+def delete_group(group: GroupMemory, event: DeleteGroup, _ctx: Context, out: Effects) -> None:
     """DeleteGroups: an Empty group goes with all its offsets (KIP-229)."""
     if group.classic is None:
         out.reply(event.token, group_not_found(group.group_id))
@@ -66,7 +62,7 @@ def delete_group(group: "Group", event: DeleteGroup, _ctx: Context, out: Effects
         out.reply(event.token, DONE)
 
 
-def topics_deleted(group: "Group", event: TopicsDeleted, _ctx: Context, out: Effects) -> None:
+def topics_deleted(group: GroupMemory, event: TopicsDeleted, _ctx: Context, out: Effects) -> None:
     """Offsets of topics that are gone mean nothing, and would mislead those of the same name."""
     for topic, partition in list(group.offsets.partitions()):
         if topic in event.topics:
@@ -76,7 +72,7 @@ def topics_deleted(group: "Group", event: TopicsDeleted, _ctx: Context, out: Eff
         out.reply(event.token, DONE)
 
 
-def expire_offsets(group: "Group", _event: ExpireOffsets, ctx: Context, out: Effects) -> None:
+def expire_offsets(group: GroupMemory, _event: ExpireOffsets, ctx: Context, out: Effects) -> None:
     """Offsets that nobody needs any more, and the group if nothing else is left of it (KIP-211).
 
     Follows `OffsetMetadataManager.cleanupExpiredOffsets`. Offsets of open transactions stay, and
@@ -120,14 +116,14 @@ def _is_expired(group: ClassicGroup, value: OffsetCommitValue, ctx: Context) -> 
     return ctx.wall - since >= ctx.limits.offsets_retention_ms
 
 
-def _forget(group: "Group", topic: str, partition: int, out: Effects) -> None:
+def _forget(group: GroupMemory, topic: str, partition: int, out: Effects) -> None:
     """A tombstone, if there is anything to forget."""
     offsets = group.offsets
     if offsets.get(topic, partition) is not None or offsets.is_pending(topic, partition):
         out.write(OffsetCommitKey(group.group_id, topic, partition), None)
 
 
-def _tell(group: "Group", reason: OffsetsRemovedReason, out: Effects) -> None:
+def _tell(group: GroupMemory, reason: OffsetsRemovedReason, out: Effects) -> None:
     if out.writes:
         out.observed.append(OffsetsRemoved(group.group_id, reason, len(out.writes)))
 

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from coordinator_server.group.events import Token
+from coordinator_server.group.reasons import Observation
 from protocol.errors import ErrorCode
 from protocol.records import RecordKey, RecordValue
-
-if TYPE_CHECKING:
-    from coordinator_server.group.reasons import Observation
 
 
 class Rule(StrEnum):
@@ -184,11 +182,12 @@ class Effects:
     """What one turn of a group brought about."""
 
     __slots__ = ("observed", "replies", "writes")
+    observed: list[Observation]
 
     def __init__(self) -> None:
         self.writes: list[Write] = []
         self.replies: list[Reply] = []
-        self.observed: list[Observation] = []
+        self.observed = []
 
     def reply(self, token: Token, result: Result, member_id: str | None = None) -> None:
         """Answer a token, once the writes before it are durable."""

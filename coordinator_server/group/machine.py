@@ -52,13 +52,12 @@ from coordinator_server.group.events import (
     Token,
     TopicsDeleted,
 )
-from coordinator_server.group.offsets import OffsetStore
+from coordinator_server.group.memory import GroupMemory
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import Outcome, RebalanceReason, Round
 from coordinator_server.group.replay import apply, restore
 from protocol.records import (
     GroupMetadataKey,
-    GroupMetadataValue,
 )
 
 _S = ClassicGroupState
@@ -73,17 +72,10 @@ class TurnFailed(Exception):
         self.effects = effects
 
 
-class Group:
-    """What there is under a group id: a classic group, offsets, both or nothing."""
+class Group(GroupMemory):
+    """Takes events for a group id, whatever there is under it."""
 
-    __slots__ = ("classic", "durable", "group_id", "offsets")
-
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.classic: ClassicGroup | None = None
-        self.durable: GroupMetadataValue | None = None
-        """The group as its last record has it."""
-        self.offsets = OffsetStore()
+    __slots__ = ()
 
     def handle(self, event: Event, ctx: Context) -> Effects:
         """Take one event; the effects are complete, nothing happens later without an event.
@@ -102,11 +94,6 @@ class Group:
     def next_deadline(self) -> int:
         """When to send a Tick, at the latest (monotonic milliseconds); NEVER if nothing is due."""
         return NEVER if self.classic is None else self.classic.purgatory.wake
-
-    @property
-    def is_vacant(self) -> bool:
-        """Whether there is nothing under this id that would have to be remembered."""
-        return self.classic is None and not self.offsets
 
     def take_parked(self) -> list[Token]:
         """The tokens of parked requests, which the group forgets: the tenure answers them."""

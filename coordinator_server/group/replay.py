@@ -6,13 +6,13 @@ load the group is what `restore` makes of its record.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from coordinator_server.group.classic.state import (
     ClassicGroup,
     ClassicGroupState,
     ClassicMember,
 )
+from coordinator_server.group.memory import GroupMemory
 from protocol.records import (
     GroupMetadataValue,
     OffsetCommitKey,
@@ -21,14 +21,11 @@ from protocol.records import (
     RecordValue,
 )
 
-if TYPE_CHECKING:
-    from coordinator_server.group.machine import Group
-
 NO_PRODUCER_ID = -1
 
 
 def apply(
-    group: "Group",
+    group: GroupMemory,
     key: RecordKey,
     value: RecordValue | None,
     producer_id: int = NO_PRODUCER_ID,
@@ -60,14 +57,14 @@ def apply(
             group.classic = ClassicGroup(group.group_id, value.current_state_timestamp)
 
 
-def apply_packed(group: "Group", topic: str, values: Mapping[int, bytes]) -> None:
+def apply_packed(group: GroupMemory, topic: str, values: Mapping[int, bytes]) -> None:
     """`apply` for plain commits of a topic at load: values by partition, as in the log."""
     if group.classic is None:
         group.classic = ClassicGroup(group.group_id, -1)
     group.offsets.put_packed(topic, values)
 
 
-def end_transaction(group: "Group", producer_id: int, *, commit: bool) -> None:
+def end_transaction(group: GroupMemory, producer_id: int, *, commit: bool) -> None:
     """Apply a transaction marker."""
     group.offsets.end_transaction(producer_id, commit=commit)
 

@@ -1,7 +1,8 @@
 """Keeps the story of the rebalance that is under way, and tells it when it ends."""
 
+from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coordinator_server.group.reasons import (
     Culprit,
@@ -10,11 +11,6 @@ from coordinator_server.group.reasons import (
     RebalanceStarted,
     Round,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from coordinator_server.group.classic.state import ClassicMember
 
 MAX_ROUNDS: Final = 20
 MAX_NAMED: Final = 100
@@ -106,9 +102,9 @@ class History:
         if self.rebalance is not None:
             self._add_round(cause._replace(client_reason=_cut(cause.client_reason)))
 
-    def wait_was_for(self, members: "Iterable[ClassicMember]") -> None:
+    def wait_was_for(self, culprits: Iterable[Culprit]) -> None:
         """The group waited for these; once however often it did."""
-        self.note().waited_for.update((member.culprit, None) for member in members)
+        self.note().waited_for.update(dict.fromkeys(culprits))
 
     def join_phase_ended(self, now: int) -> None:
         """The members have their generation; the sync phase begins."""

@@ -159,9 +159,9 @@ def _note_who_was_waited_for(group: ClassicGroup, absent: list[ClassicMember]) -
     """Those who did not come, else the last who did; an initial delay waits for nobody."""
     last = group.last_to_join
     if absent:
-        group.history.wait_was_for(absent)
+        group.history.wait_was_for(member.culprit for member in absent)
     elif last is not None and group.previous_state is not _S.EMPTY and len(group.members) > 1:
-        group.history.wait_was_for([last])
+        group.history.wait_was_for([last.culprit])
 
 
 def evict(group: ClassicGroup, member: ClassicMember, reason: RemovalReason, out: Effects) -> None:

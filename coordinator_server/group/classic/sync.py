@@ -115,7 +115,7 @@ def _give_up_assignment(
 def sync_deadline_passed(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     """Remove the members that never sent SyncGroup and rebalance (KAFKA-12443)."""
     silent = [member for member in group.members.values() if member.member_id in group.pending_sync]
-    group.history.wait_was_for(silent)
+    group.history.wait_was_for(member.culprit for member in silent)
     for member in silent:
         evict(group, member, RemovalReason.SYNC_TIMEOUT, out)
     cause = Round(RebalanceReason.SYNC_TIMEOUT, silent[0].culprit, None)

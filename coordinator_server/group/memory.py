@@ -1,0 +1,24 @@
+"""What is remembered under a group id, for those who read and write it: `machine` is the door."""
+
+from coordinator_server.group.classic.state import ClassicGroup
+from coordinator_server.group.offsets import OffsetStore
+from protocol.records import GroupMetadataValue
+
+
+class GroupMemory:
+    """What there is under a group id: a classic group, offsets, both or nothing."""
+
+    __slots__ = ("classic", "durable", "group_id", "offsets")
+    classic: ClassicGroup | None
+    durable: GroupMetadataValue | None
+    """The group as its last record has it."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.classic = self.durable = None
+        self.offsets = OffsetStore()
+
+    @property
+    def is_vacant(self) -> bool:
+        """Whether there is nothing under this id that would have to be remembered."""
+        return self.classic is None and not self.offsets
