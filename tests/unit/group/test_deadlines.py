@@ -2,6 +2,8 @@
 
 import pytest
 
+from coordinator_server.group.classic.ticks import tick
+from coordinator_server.group.effects import Effects
 from coordinator_server.group.events import Tick
 from coordinator_server.group.purgatory import NEVER, DelayedJoin, DelayedSync, Purgatory
 from protocol.errors import ErrorCode
@@ -144,3 +146,33 @@ def test_rebalances_are_measured_by_the_monotonic_clock() -> None:
     b.join()
     story.sync_all(a, b)
     assert story.rebalances[-1].join_phase_ms == 1_000
+
+
+def test_never_is_the_last_of_javas_long_numbers() -> None:
+    assert NEVER == 9_223_372_036_854_775_807
+
+
+def test_the_earliest_of_the_ids_that_were_handed_out_is_looked_at_next() -> None:
+    story = Story()
+    for name, session in (("a", 6_000), ("b", 20_000), ("c", 9_000)):
+        story.member(name, session=session).join()
+    story.advance(6_000)
+    assert story.group.next_deadline() == story.now + 3_000
+
+
+def test_the_sessions_of_a_hundred_are_looked_at_two_milliseconds_late() -> None:
+    story = Story()
+    for number in range(101):
+        story.member(f"m{number}", session=6_001 if number else 6_000).join()
+    story.advance(6_000)
+    assert len(story.classic.pending) == 100
+    assert story.group.next_deadline() == story.now + 2
+
+
+def test_a_tick_before_the_next_look_asks_nobody() -> None:
+    story = Story()
+    story.stable("a")
+    story.classic.purgatory.wake = story.now + 60_000
+    story.now += 30_000
+    tick(story.classic, story.context(), Effects())
+    assert story.classic.purgatory.wake == story.now + 30_000

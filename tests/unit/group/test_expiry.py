@@ -1,5 +1,6 @@
 """Offsets and groups that are over: retention (KIP-211) and deleted topics."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,11 @@ from protocol.subscription import Subscription, encode_subscription
 from tests.support.story import Story, offset
 
 RETENTION_MS = 1_000_000
+HOUR_MS = 3_600_000
+WEEK_MS = 7 * 24 * HOUR_MS
+"""The retention where nothing else is configured."""
+KEY = OffsetCommitKey("group", "orders", 0)
+VALUE = OffsetCommitValue(7, -1, "", 1_700_000_000_000, -1)
 ORDERS = (("range", encode_subscription(Subscription(["orders"]))),)
 
 
@@ -196,3 +202,48 @@ def test_offsets_are_known_by_their_topics_be_they_committed_or_pending() -> Non
     assert offsets.has_any_of(frozenset({"orders", "others"}))
     assert offsets.has_any_of(frozenset({"payments"}))
     assert not offsets.has_any_of(frozenset({"others"}))
+
+
+def test_a_stable_group_without_offsets_does_not_expire() -> None:
+    story = Story()
+    story.stable("a")
+    written = len(story.writes)
+    story.handle(ExpireOffsets())
+    assert (story.state, len(story.writes)) == ("Stable", written)
+
+
+def test_an_offset_committed_lately_stays_however_long_the_group_is_stable() -> None:
+    story = Story()
+    (a,) = story.stable("a", protocols=ORDERS)
+    story.wall += WEEK_MS
+    a.commit(offset(7, topic="other"))
+    story.handle(ExpireOffsets())
+    assert story.fetch()["other", 0].offset == 7
+    story.wall += WEEK_MS
+    story.handle(ExpireOffsets())
+    assert story.fetch() == {}
+
+
+def test_the_time_of_a_group_that_does_not_say_since_when_it_is_empty_runs_from_the_commit() -> (
+    None
+):
+    story = Story()
+    empty = GroupMetadataValue("consumer", 3, None, None, -1, [])
+    story.record(GroupMetadataKey("group"), empty)
+    story.record(KEY, replace(VALUE, commit_timestamp=story.wall - HOUR_MS))
+    story.restart()
+    story.wall += WEEK_MS - HOUR_MS - 1
+    story.handle(ExpireOffsets())
+    assert story.fetch()["orders", 0].offset == 7
+    story.wall += 1
+    story.handle(ExpireOffsets())
+    assert story.state == "Dead"
+
+
+def test_an_empty_group_with_nothing_but_an_open_transaction_does_not_expire() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    apply(story.group, KEY, VALUE, producer_id=7, order=1)
+    story.handle(ExpireOffsets())
+    assert story.state == "Empty"

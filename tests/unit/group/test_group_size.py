@@ -105,3 +105,10 @@ def test_an_empty_group_takes_everybody_at_first() -> None:
     story = at_most(1)
     assert story.member("a").join().error is ErrorCode.MEMBER_ID_REQUIRED
     assert story.member("b").join().error is ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_the_old_process_of_a_restarted_member_is_no_member_of_a_full_group() -> None:
+    story = Story(limits=Limits(group_max_size=1))
+    (old,) = story.stable("a", instance="i")
+    assert old.restarted().join().error is ErrorCode.NONE
+    assert old.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -121,3 +121,12 @@ def test_the_id_of_a_deleted_group_begins_anew() -> None:
     story.restart()
     assert b.heartbeat().error is ErrorCode.NONE
     assert story.advance(DELAY_MS) == []
+
+
+def test_what_a_member_was_assigned_is_shown_while_others_join() -> None:
+    story = Story()
+    story.stable("a", "b")
+    story.member("c", known=False).join()
+    shown = story.describe()
+    assert shown.state == "PreparingRebalance"
+    assert sorted(member.assignment for member in shown.members) == [b"", b"a", b"b"]

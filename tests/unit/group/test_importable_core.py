@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from coordinator_server.group.context import Limits
+
 ROOT = Path(__file__).resolve().parents[3]
 FORBIDDEN = ("asyncio", "uvloop", "socket", "logging", "structlog", "random", "kio", "pydantic")
 
@@ -38,3 +40,14 @@ def test_documented_example_prints_what_it_says() -> None:
         "RebalanceStarted session_expired",
         "RebalanceEvent session_expired",
     ]
+
+
+def test_limits_are_kafkas_where_nothing_else_is_configured() -> None:
+    assert Limits() == Limits(
+        initial_rebalance_delay_ms=3_000,
+        new_member_join_timeout_ms=300_000,
+        group_max_size=2_147_483_647,
+        offset_metadata_max_chars=4_096,
+        offsets_retention_ms=604_800_000,
+        max_append_bytes=16_777_216,
+    )

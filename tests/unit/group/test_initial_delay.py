@@ -3,6 +3,8 @@
 import pytest
 
 from coordinator_server.group.context import Limits
+from coordinator_server.group.events import Tick
+from protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, Story
 
 
@@ -116,3 +118,30 @@ def test_a_pending_member_that_expires_ends_the_delay() -> None:
     story.member("b").join()
     story.advance(10_000)
     assert request.joined.generation == 1
+
+
+def test_newcomers_of_a_delay_that_ended_early_do_not_extend_the_next() -> None:
+    story = Story(limits=Limits(initial_rebalance_delay_ms=10_000))
+    a, b = story.member("a"), story.member("b")
+    story.member("never", session=6_000).join()
+    a.enter()
+    b.enter()
+    story.advance(6_000)
+    assert story.state == "CompletingRebalance"
+    a.leave()
+    b.leave()
+    assert story.state == "Empty"
+    alone = story.member("c").enter()
+    story.advance(9_999)
+    assert alone.is_parked
+    story.advance(1)
+    assert alone.error is ErrorCode.NONE
+
+
+def test_a_delay_that_cannot_be_extended_ends_at_the_first_look() -> None:
+    story = Story()
+    requests = [story.member(name, rebalance=1_000).enter() for name in "ab"]
+    story.advance(2_999)
+    story.now += 1
+    story.handle(Tick())
+    assert [request.error for request in requests] == [ErrorCode.NONE] * 2

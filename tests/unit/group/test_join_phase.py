@@ -185,3 +185,28 @@ def test_a_member_removed_at_the_end_of_the_join_phase_causes_no_second_rebalanc
     a.sync()
     keep_alive(story, 20_000, a)
     assert (story.state, story.generation) == ("Stable", 2)
+
+
+def test_a_join_phase_nobody_came_to_goes_on_for_a_second_at_least() -> None:
+    story = Story()
+    a, b = story.member("a", "i"), story.member("b", "j")
+    story.settle(a, b)
+    a.rebalance = b.rebalance = 0
+    story.rejoin(a, b)
+    a.leave()
+    story.advance(0)
+    join = story.classic.purgatory.join
+    assert join is not None
+    assert join.deadline == story.now + 1_000
+
+
+def test_a_leader_that_is_not_the_eldest_keeps_leading_when_another_leaves() -> None:
+    story = Story()
+    leader = story.member("a", "i")
+    b, c = story.member("b"), story.member("c")
+    story.settle(leader, b, c)
+    again = leader.restarted()
+    again.join()
+    assert next(iter(story.classic.members)) != again.member_id
+    c.leave()
+    assert story.classic.leader == again.member_id

@@ -156,3 +156,20 @@ def test_a_refusal_says_who_was_refused() -> None:
     request = story.member("b", member_id="made-up").heartbeat()
     assert isinstance(request.result, Refuse)
     assert "made-up" in request.result.detail
+
+
+def test_the_first_who_left_of_a_batch_is_the_culprit() -> None:
+    story = Story()
+    a, b, c = story.stable("a", "b", "c")
+    story.leave(*(LeavingMember(member.member_id, None) for member in (b, c)))
+    assert story.started[-1].culprit.client_id == "b"
+    assert a.heartbeat().is_parked is False
+
+
+def test_a_group_whose_last_member_left_does_not_wait_for_ids_that_were_handed_out() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    story.member("b").join()
+    a.leave()
+    story.advance(0)
+    assert story.state == "Empty"

@@ -314,3 +314,20 @@ def test_a_group_all_members_of_which_left_while_joining_uses_nothing() -> None:
     a.enter()
     a.leave()
     assert set(deleted(story.delete_offsets(("orders", [0]))).values()) == {ErrorCode.NONE}
+
+
+@pytest.mark.parametrize("generation", [0, 5])
+def test_nobody_commits_with_a_generation_for_a_group_without_members(generation: int) -> None:
+    story = Story()
+    assert story.commit(generation=generation).error is ErrorCode.GROUP_ID_NOT_FOUND
+    story.commit()
+    assert story.state == "Empty"
+    assert story.commit(generation=generation).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("generation", [0, 5])
+def test_a_commit_with_a_generation_names_its_member(generation: int) -> None:
+    story = Story()
+    story.stable("a")
+    refused = story.commit(generation=generation)
+    assert (refused.error, refused.rule) == (ErrorCode.UNKNOWN_MEMBER_ID, Rule.MEMBER_UNKNOWN)

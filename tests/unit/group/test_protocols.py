@@ -2,9 +2,13 @@
 
 import pytest
 
+from coordinator_server.group.classic.subscription import subscribed_topics
 from coordinator_server.group.effects import Rule
 from protocol.errors import ErrorCode
+from protocol.subscription import Subscription, encode_subscription
 from tests.support.story import DELAY_MS, Story
+
+PROTOCOLS = [("range", encode_subscription(Subscription(["orders"])))]
 
 
 def offers(names: str) -> list[tuple[str, bytes]]:
@@ -106,3 +110,21 @@ def test_an_empty_group_may_change_its_type() -> None:
     a.leave()
     story.stable("b", protocol_type="connect", protocols=offers("v1"))
     assert story.describe().protocol_type == "connect"
+
+
+def test_members_vote_only_for_what_all_support() -> None:
+    story = Story()
+    offers = ("x", "range", "sticky"), ("y", "sticky", "range"), ("z", "sticky", "range")
+    members = [
+        story.member(f"m{number}", protocols=[(name, b"") for name in names])
+        for number, names in enumerate(offers)
+    ]
+    requests = [member.enter() for member in members]
+    story.advance(6_000)
+    assert {request.joined.protocol_name for request in requests} == {"sticky"}
+
+
+def test_members_that_are_no_consumers_subscribe_to_nothing_that_is_known() -> None:
+    story = Story()
+    story.stable("a", protocols=PROTOCOLS, protocol_type="connect")
+    assert subscribed_topics(story.classic) is None

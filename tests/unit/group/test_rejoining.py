@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator_server.group.effects import Refuse
+from coordinator_server.group.effects import Refuse, Rule
 from protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, Story
 
@@ -133,3 +133,15 @@ def test_generations_begin_again_after_the_last_number_there_is() -> None:
     (a,) = story.stable("a")
     story.classic.generation = 2**31 - 1
     assert a.join().joined.generation == 1
+
+
+def test_a_superseded_join_is_told_that_a_rebalance_is_under_way() -> None:
+    story = Story()
+    a = story.member("a", known=False)
+    first = a.join()
+    a.member_id = next(iter(story.classic.members))
+    a.join()
+    assert (first.error, first.rule) == (
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        Rule.REBALANCE_UNDER_WAY,
+    )

@@ -17,6 +17,7 @@ from protocol.records import (
 from tests.support.story import SESSION_MS, Request, Story, offset
 
 KEY = OffsetCommitKey("group", "orders", 0)
+VALUE = OffsetCommitValue(7, -1, "", 1_700_000_000_000, -1)
 GROUP = GroupMetadataKey("group")
 
 
@@ -312,3 +313,17 @@ def test_deleting_a_group_with_an_open_transaction_takes_its_offsets() -> None:
     assert story.delete().error is ErrorCode.NONE
     assert story.group.is_vacant
     assert len(story.writes) == 2
+
+
+def test_a_commit_of_no_producer_counts_at_once() -> None:
+    group = Group("group")
+    apply(group, KEY, VALUE, producer_id=-1)
+    assert group.offsets.get("orders", 0) == VALUE
+    assert not group.offsets.pending
+
+
+def test_a_simple_group_from_the_log_does_not_say_since_when_it_is_empty() -> None:
+    group = Group("group")
+    apply(group, KEY, VALUE)
+    assert group.classic is not None
+    assert group.classic.state_since == -1

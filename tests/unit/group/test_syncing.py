@@ -8,7 +8,7 @@ from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Rule
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataValue
-from tests.support.story import DELAY_MS, REBALANCE_MS, SESSION_MS, Member, Story
+from tests.support.story import DELAY_MS, REBALANCE_MS, SESSION_MS, Member, Request, Story
 
 
 def completing(*names: str, **how: Any) -> tuple[Story, list[Member]]:
@@ -228,3 +228,38 @@ def test_what_a_record_has_beside_the_assignment_counts() -> None:
     story, (a,) = completing("a", session=60_000)
     story.limits = Limits(max_append_bytes=1_000)
     assert a.sync({a: b"x" * 800}).rule is Rule.ASSIGNMENT_TOO_LARGE
+
+
+def test_parked_syncs_are_handed_over_once() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    a.join()
+    b.join()
+    parked: Request = b.sync()
+    assert story.group.take_parked() == [parked]
+    assert story.group.take_parked() == []
+
+
+def test_a_superseded_sync_is_told_that_a_rebalance_is_under_way() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    for member in (a, b):
+        member.join()
+    first = b.sync()
+    b.sync()
+    assert (first.error, first.rule) == (
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        Rule.REBALANCE_UNDER_WAY,
+    )
+
+
+def test_a_follower_that_syncs_late_is_not_removed_from_a_stable_group() -> None:
+    story = Story()
+    a, b = story.member("a", session=300_000), story.member("b", session=300_000)
+    for member in (a, b):
+        member.enter()
+    story.advance(6_000)
+    a.sync({a: b"a", b: b"b"})
+    assert b.sync().assignment == b"b"
+    story.advance(120_000)
+    assert (story.state, story.removed) == ("Stable", [])

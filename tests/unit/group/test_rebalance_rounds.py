@@ -1,9 +1,8 @@
-"""Details of what is told about rebalances that no other test would miss."""
+"""The rounds of a rebalance, and whom it waited for."""
 
 from coordinator_server.group.context import Limits
-from coordinator_server.group.events import LeavingMember
 from coordinator_server.group.reasons import RebalanceEvent
-from tests.support.story import Member, Request, Story
+from tests.support.story import Member, Story
 
 
 def waited_for(story: Story) -> list[str]:
@@ -21,14 +20,6 @@ def test_an_event_has_twenty_rounds_and_a_hundred_names_at_most() -> None:
     story.settle(*members)
     event = last_event(story)
     assert (len(event.rounds), len(event.joined), event.members_after) == (20, 100, 120)
-
-
-def test_the_first_who_left_of_a_batch_is_the_culprit() -> None:
-    story = Story()
-    a, b, c = story.stable("a", "b", "c")
-    story.leave(*(LeavingMember(member.member_id, None) for member in (b, c)))
-    assert story.started[-1].culprit.client_id == "b"
-    assert a.heartbeat().is_parked is False
 
 
 def test_a_further_round_is_not_announced_as_a_beginning() -> None:
@@ -96,16 +87,6 @@ def test_nobody_was_waited_for_if_the_last_to_join_left_again() -> None:
     pending.leave()
     story.sync_all(a, b)
     assert waited_for(story) == []
-
-
-def test_parked_syncs_are_handed_over_once() -> None:
-    story = Story()
-    a, b = story.stable("a", "b")
-    a.join()
-    b.join()
-    parked: Request = b.sync()
-    assert story.group.take_parked() == [parked]
-    assert story.group.take_parked() == []
 
 
 def test_an_id_that_expires_while_the_assignment_is_awaited_is_no_round() -> None:

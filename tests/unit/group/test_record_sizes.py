@@ -1,30 +1,12 @@
-"""Bounds and sizes, to the last byte and millisecond, that no other test would miss."""
+"""What is taken for too large for the log: assignments, static members, commits."""
 
 from dataclasses import replace
 
 from coordinator_server.group.classic.rebalance import record_bytes
-from coordinator_server.group.classic.ticks import tick
 from coordinator_server.group.context import Limits
-from coordinator_server.group.effects import Effects
-from coordinator_server.group.purgatory import NEVER
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey, GroupMetadataValue, encode_key, encode_value
 from tests.support.story import Member, Request, Story, offset
-
-
-def test_limits_are_kafkas_where_nothing_else_is_configured() -> None:
-    assert Limits() == Limits(
-        initial_rebalance_delay_ms=3_000,
-        new_member_join_timeout_ms=300_000,
-        group_max_size=2_147_483_647,
-        offset_metadata_max_chars=4_096,
-        offsets_retention_ms=604_800_000,
-        max_append_bytes=16_777_216,
-    )
-
-
-def test_never_is_the_last_of_javas_long_numbers() -> None:
-    assert NEVER == 9_223_372_036_854_775_807
 
 
 def completing(limits: Limits) -> tuple[Story, Member]:
@@ -91,29 +73,3 @@ def test_a_commit_is_taken_for_128_bytes_a_record_and_four_a_character() -> None
     for partitions in (1, 2, 3):
         assert committed_with(partitions * one, partitions) is ErrorCode.NONE
         assert committed_with(partitions * one - 1, partitions) is ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def test_the_earliest_of_the_ids_that_were_handed_out_is_looked_at_next() -> None:
-    story = Story()
-    for name, session in (("a", 6_000), ("b", 20_000), ("c", 9_000)):
-        story.member(name, session=session).join()
-    story.advance(6_000)
-    assert story.group.next_deadline() == story.now + 3_000
-
-
-def test_the_sessions_of_a_hundred_are_looked_at_two_milliseconds_late() -> None:
-    story = Story()
-    for number in range(101):
-        story.member(f"m{number}", session=6_001 if number else 6_000).join()
-    story.advance(6_000)
-    assert len(story.classic.pending) == 100
-    assert story.group.next_deadline() == story.now + 2
-
-
-def test_a_tick_before_the_next_look_asks_nobody() -> None:
-    story = Story()
-    story.stable("a")
-    story.classic.purgatory.wake = story.now + 60_000
-    story.now += 30_000
-    tick(story.classic, story.context(), Effects())
-    assert story.classic.purgatory.wake == story.now + 30_000
