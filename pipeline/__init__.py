@@ -1,0 +1,1 @@
+"""PySpark jobs over the coordinator's log: who rebalanced, why, and what it cost."""

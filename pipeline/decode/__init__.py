@@ -1,0 +1,1 @@
+"""Record batches of the coordinator's log to Arrow."""

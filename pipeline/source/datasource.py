@@ -1,0 +1,84 @@
+"""Spark's Python data source `coordinator_log`: `spark.read.format("coordinator_log")`.
+
+One input partition is one log partition and a range of its offsets, fixed when the read is planned.
+What holds those offsets is looked for again by whoever reads: files may have been rolled, compacted
+or deleted since.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from pipeline.records_schema import spark_ddl
+from pipeline.source.directory import DirectoryLog
+from pipeline.source.options import Options, parse
+
+NAME = "coordinator_log"
+
+
+@dataclass
+class OffsetRange(InputPartition):
+    """Offsets of a log partition, from `start` to before `end`."""
+
+    log_partition: int
+    start: int
+    end: int
+    incarnation: int = 0
+
+
+class CoordinatorLog(DataSource):
+    """The data source; see `pipeline/source/options.py` for its options."""
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._options = parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is to be called with."""
+        return NAME
+
+    def schema(self) -> str:
+        """The columns of `records`, or those asked for."""
+        return spark_ddl(self._options.schema)
+
+    def reader(self, schema: Any) -> "LogReader":
+        """Reads once."""
+        return LogReader(self._options)
+
+
+class LogReader(DataSourceReader):
+    """Reads the log as it is when the read is planned."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """One range for each log partition that has records."""
+        log = DirectoryLog(self._options)
+        ranges = []
+        for number in log.partitions():
+            start, end = log.bounds(number)
+            start = max(start, (self._options.starting or {}).get(number, start))
+            end = min(end, (self._options.ending or {}).get(number, end))
+            if start < end:
+                ranges.append(OffsetRange(number, start, end))
+        return ranges or [OffsetRange(-1, 0, 0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a range."""
+        assert isinstance(partition, OffsetRange)
+        if partition.start < partition.end:
+            log = DirectoryLog(self._options)
+            yield from log.read(
+                partition.log_partition, partition.start, partition.end, partition.incarnation
+            )
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format `coordinator_log` known to a session."""
+    spark.dataSource.register(CoordinatorLog)

@@ -1,0 +1,57 @@
+"""The log in a data directory: its partitions, their bounds and their rows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipeline.decode.decoder import Decoder
+from pipeline.source.listing import high_watermarks, open_segments, partitions_of
+from pipeline.source.options import Options
+from pipeline.source.reading import end_of_log, read_range
+
+
+class DirectoryLog:
+    """What a coordinator-server or a broker has written, or is still writing."""
+
+    def __init__(self, options: Options) -> None:
+        assert options.path is not None
+        self._options = options
+        self._path = options.path
+
+    def partitions(self) -> list[int]:
+        """The log partitions. Raises SourceError."""
+        return partitions_of(self._path, self._options.topic)
+
+    def directory(self, partition: int) -> Path:
+        """Where a partition's segments are."""
+        return self._path / f"{self._options.topic}-{partition}"
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """First offset and the one behind the last that may be read. Raises SourceError."""
+        with open_segments(self.directory(partition)) as segments:
+            if not segments:
+                return 0, 0
+            start = segments[0].base_offset
+            end = end_of_log(segments)
+        return start, min(end, self.limits().get(partition, end))
+
+    def limits(self) -> dict[int, int]:
+        """What a broker calls replicated; nothing where it does not matter."""
+        if self._options.past_high_watermark:
+            return {}
+        return high_watermarks(self._path, self._options.topic)
+
+    def read(
+        self, partition: int, start: int, end: int | None, incarnation: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a range of offsets. Raises SourceError."""
+        decoder = Decoder(self._options.wanted(start, end), partition, incarnation)
+        with open_segments(self.directory(partition)) as segments:
+            for chunk in read_range(segments, start, end):
+                if chunk.problem is not None:
+                    yield decoder.problem(*chunk.problem)
+                    continue
+                rows = decoder.decode(chunk.buffer, chunk.spans)
+                if rows.num_rows:
+                    yield rows
