@@ -34,6 +34,8 @@ from coordinator_server.storage.base import Node, Storage
 from coordinator_server.storage.segments.cleaner import Cleaner, CleanerSettings
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.storage import MAX_APPEND_BYTES, TOPIC, SegmentStorage
 from coordinator_server.topics.catalog import CorruptCatalog, TopicCatalog
 from coordinator_server.topics.directories import Directories
@@ -91,7 +93,9 @@ class App:
         )
         with contextlib.ExitStack() as undo:
             undo.callback(self._data.close)
-            self._flusher = Flusher(FlushPolicy(config.log_flush), config.log_flush_interval_ms)
+            policy = FlushPolicy(config.log_flush)
+            self._journal = self._open_journal(policy)
+            self._flusher = Flusher(policy, config.log_flush_interval_ms, self._journal)
             self._catalog = TopicCatalog(
                 config.log_dirs,
                 self._ids,
@@ -108,11 +112,28 @@ class App:
         self.status = CoordinatorStatus(self.coordinator)
         self._http: HttpServer | None = None
 
+    def _open_journal(self, policy: FlushPolicy) -> Journal:
+        """The journal, replayed: whatever the policy is now, it may not have been before."""
+        config = self._config
+        journal = Journal(
+            config.log_dirs,
+            capacity=config.log_journal_bytes,
+            writes=policy is FlushPolicy.COMMIT and config.log_journal_bytes > 0,
+            report=self.report,
+        )
+        replay_all(journal, config.log_dirs, self.report)
+        return journal
+
     def _make_topics(self) -> Topics:
         config = self._config
         return Topics(
             self._catalog,
-            Directories(config.log_dirs, segment_bytes=config.log_segment_bytes),
+            Directories(
+                config.log_dirs,
+                segment_bytes=config.log_segment_bytes,
+                segment_ms=config.log_roll_ms,
+                journal=self._journal,
+            ),
             self._flusher,
             self._clock,
             BatchRules(max_message_bytes=config.message_max_bytes),
@@ -153,6 +174,8 @@ class App:
             segment_bytes=self._config.offsets_topic_segment_bytes,
             topic_id=topic.topic_id,
             report=self.report,
+            segment_ms=self._config.log_roll_ms,
+            journal=self._journal,
             max_append_bytes=MAX_APPEND_BYTES,
         )
         self._log_sizes = storage.sizes
@@ -280,6 +303,7 @@ class App:
             await self._http.stop()
         await self._flusher.close()
         self._topics.close()
+        await asyncio.to_thread(self._journal.close)
         self._data.close()
 
     # --- what parts report ---

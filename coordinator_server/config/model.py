@@ -33,7 +33,17 @@ from coordinator_server.config.types import (
     Word,
 )
 
-OWN = frozenset({"cluster.id", "http.listener", "log.flush", "log.format", "log.level", "topics"})
+OWN = frozenset(
+    {
+        "cluster.id",
+        "http.listener",
+        "log.flush",
+        "log.format",
+        "log.journal.bytes",
+        "log.level",
+        "topics",
+    }
+)
 """Properties Kafka does not have."""
 
 
@@ -95,6 +105,18 @@ class Config(BaseModel):
     )
     log_flush_interval_ms: Long = setting(
         1_000, "How often data is synced to disk with `log.flush=interval`.", ge=1
+    )
+    log_journal_bytes: Int = setting(
+        67_108_864,
+        "How much the journal of `log.flush=commit` takes before the logs are synced and it begins "
+        "anew; there are two such files, which grow to this size as needed. 0 is no journal: then "
+        "every partition's file is synced on its own, for about three times the CPU per commit.",
+        ge=0,
+    )
+    log_roll_ms: Long = setting(
+        604_800_000,
+        "How far the timestamps of a segment's records go at most before a new one begins.",
+        ge=1,
     )
     log_segment_bytes: Int = setting(
         1_073_741_824, "Size at which a topic's log begins a new segment file.", ge=1_048_576

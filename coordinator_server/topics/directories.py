@@ -11,7 +11,12 @@ import structlog
 
 from coordinator_server.ports import TopicInfo
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_BYTES, SegmentLog
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.log import (
+    DEFAULT_SEGMENT_BYTES,
+    DEFAULT_SEGMENT_MS,
+    SegmentLog,
+)
 from coordinator_server.topics.catalog import to_base64
 
 METADATA_FILE = "partition.metadata"
@@ -31,10 +36,14 @@ class Directories:
         data: Path,
         *,
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+        segment_ms: int = DEFAULT_SEGMENT_MS,
+        journal: Journal | None = None,
         files: Files = SYSTEM_FILES,
     ) -> None:
         self._data = data
         self._segment_bytes = segment_bytes
+        self._segment_ms = segment_ms
+        self._journal = journal
         self._files = files
 
     def open_log(self, topic: TopicInfo, index: int, create: bool) -> SegmentLog | None:
@@ -51,7 +60,13 @@ class Directories:
         if not (path / METADATA_FILE).exists():
             self._files.make_directory(path)
             self._mark(path, topic)
-        segments = SegmentLog(path, files=self._files, segment_bytes=self._segment_bytes)
+        segments = SegmentLog(
+            path,
+            files=self._files,
+            segment_bytes=self._segment_bytes,
+            segment_ms=self._segment_ms,
+            journal=self._journal,
+        )
         if segments.cut_bytes:
             log.warning(
                 "torn_tail_cut", topic=topic.name, partition=index, bytes=segments.cut_bytes

@@ -13,6 +13,8 @@ from coordinator_server.storage.memory import MemoryStorage
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.storage import SegmentStorage
 
 PARTITIONS = 3
@@ -46,11 +48,13 @@ class SegmentRig:
         files: Files = SYSTEM_FILES,
         policy: FlushPolicy = FlushPolicy.COMMIT,
         segment_bytes: int = 20_000,
+        journal_bytes: int = 0,
     ) -> None:
         self.path = path
         self.files = files
         self.policy = policy
         self.segment_bytes = segment_bytes
+        self.journal_bytes = journal_bytes
         self.reports: list[tuple[str, dict[str, object]]] = []
 
     def _report(self, event: str, **fields: object) -> None:
@@ -59,7 +63,15 @@ class SegmentRig:
     @asynccontextmanager
     async def run(self) -> AsyncIterator[SegmentStorage]:
         directory = DataDirectory(self.path, node_id=1, cluster_id=None)
-        flusher = Flusher(self.policy)
+        journal = Journal(
+            self.path,
+            capacity=self.journal_bytes,
+            writes=self.journal_bytes > 0,
+            files=self.files,
+            report=self._report,
+        )
+        replay_all(journal, self.path, self._report, self.files)
+        flusher = Flusher(self.policy, journal=journal)
         storage = SegmentStorage(
             directory,
             flusher,
@@ -67,6 +79,7 @@ class SegmentRig:
             segment_bytes=self.segment_bytes,
             topic_id=TOPIC_ID,
             report=self._report,
+            journal=journal,
             files=self.files,
             max_append_bytes=MAX_APPEND_BYTES,
         )
@@ -75,13 +88,20 @@ class SegmentRig:
             await storage.stop()
         finally:
             await flusher.close()
+            journal.close()
             directory.close()
 
 
-@pytest.fixture(params=["memory", *FlushPolicy])
+JOURNAL_BYTES = 30_000
+"""So few that a test goes through several generations."""
+
+
+@pytest.fixture(params=["memory", "journal", *FlushPolicy])
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
     if request.param == "memory":
         return MemoryRig()
+    if request.param == "journal":
+        return SegmentRig(tmp_path / "data", journal_bytes=JOURNAL_BYTES)
     return SegmentRig(tmp_path / "data", policy=request.param)
 
 

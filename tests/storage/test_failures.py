@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.storage.base import CorruptLog, PartitionLog
-from coordinator_server.storage.segments.files import File, SystemFile, SystemFiles
+from coordinator_server.storage.segments.files import (
+    BlockFile,
+    File,
+    SystemBlockFile,
+    SystemFile,
+    SystemFiles,
+)
 from coordinator_server.storage.segments.flusher import FlushPolicy
-from tests.storage.conftest import SegmentRig
+from tests.storage.conftest import JOURNAL_BYTES, SegmentRig
 from tests.support.records import loaded, numbers, record
 
 FULL = OSError(28, "No space left on device")
@@ -35,13 +41,40 @@ class FaultyFile(SystemFile):
         super().sync()
 
 
+class FaultyBlockFile(SystemBlockFile):
+    __slots__ = ("_files",)
+
+    def __init__(self, path: Path, files: "FaultyFiles") -> None:
+        super().__init__(path)
+        self._files = files
+
+    def write(self, at: int, data: bytes) -> None:
+        self._files.syncs += 1
+        if self._files.broken:
+            super().write(at, data[: len(data) // 2])
+            self._files.failed.append(self)
+            raise BROKEN
+        if len(data) > self._files.room and at + len(data) > self.size():
+            raise FULL
+        assert self not in self._files.failed, "a descriptor that failed was written again"
+        super().write(at, data)
+        if self._files.broken_after_write:
+            raise BROKEN
+
+
 class FaultyFiles(SystemFiles):
     """A real directory on a disk that can be full or broken."""
 
     def __init__(self) -> None:
         self.room = 1 << 30
         self.broken = False
+        self.broken_after_write = False
+        """A write in place fails, and is on the disk nevertheless."""
         self.syncs = 0
+        self.failed: list[BlockFile] = []
+
+    def open_block(self, path: Path) -> BlockFile:
+        return FaultyBlockFile(path, self)
 
     def open(self, path: Path) -> File:
         return FaultyFile(path, self)
@@ -52,9 +85,10 @@ def files() -> FaultyFiles:
     return FaultyFiles()
 
 
-@pytest.fixture
-def faulty(tmp_path: Path, files: FaultyFiles) -> SegmentRig:
-    return SegmentRig(tmp_path / "data", files=files)
+@pytest.fixture(params=[0, JOURNAL_BYTES], ids=["files", "journal"])
+def faulty(tmp_path: Path, files: FaultyFiles, request: pytest.FixtureRequest) -> SegmentRig:
+    """With every file synced on its own, and with a journal."""
+    return SegmentRig(tmp_path / "data", files=files, journal_bytes=request.param)
 
 
 async def refused(log: PartitionLog, number: int, size: int = 0) -> str:
@@ -82,6 +116,7 @@ async def test_a_partition_is_not_claimed_while_what_failed_would_fail_again(
     faulty: SegmentRig, files: FaultyFiles
 ) -> None:
     async with faulty.run() as storage:
+        await (await storage.claim(2)).append([record(0)])
         log = await storage.claim(0)
         files.room = 500
         await refused(log, 1, size=1_000)
@@ -142,19 +177,81 @@ async def test_one_partition_that_fails_does_not_fail_the_others(
         assert await log.append([record(0)]) == 0
 
 
+@pytest.mark.parametrize("journal_bytes", [0, JOURNAL_BYTES])
 async def test_a_log_that_has_lost_acknowledged_records_is_not_served(
-    faulty: SegmentRig, files: FaultyFiles
+    tmp_path: Path, files: FaultyFiles, journal_bytes: int
 ) -> None:
-    async with faulty.run() as storage:
+    rig = SegmentRig(tmp_path / "data", files=files, journal_bytes=journal_bytes)
+    async with rig.run() as storage:
+        log = await storage.claim(0)
+        await log.append([record(0)])
+        await log.close()
+    async with rig.run() as storage:
+        log = await storage.claim(0)
+        await log.append([record(1)])
+        files.broken = True
+        await refused(log, 2)
+        await log.close()
+        files.broken = False
+        shutil.rmtree(segment_directory := rig.path / "__consumer_offsets-0")
+        with pytest.raises(CorruptLog, match=f"{segment_directory}.*offset [01],.* acknowledged"):
+            await storage.claim(0)
+
+
+async def test_what_the_journal_has_of_a_directory_that_vanished_is_there_again(
+    tmp_path: Path, files: FaultyFiles
+) -> None:
+    rig = SegmentRig(tmp_path / "data", files=files, journal_bytes=JOURNAL_BYTES)
+    async with rig.run() as storage:
         log = await storage.claim(0)
         await log.append([record(0)])
         files.broken = True
         await refused(log, 1)
         await log.close()
         files.broken = False
-        shutil.rmtree(segment_directory := faulty.path / "__consumer_offsets-0")
-        with pytest.raises(CorruptLog, match=f"{segment_directory} ends at offset 0, records up"):
-            await storage.claim(0)
+        shutil.rmtree(rig.path / "__consumer_offsets-0")
+        assert numbers(await loaded(await storage.claim(0))) == [0]
+
+
+async def test_a_segment_that_cannot_be_synced_gets_its_records_from_the_journal(
+    tmp_path: Path, files: FaultyFiles
+) -> None:
+    rig = SegmentRig(tmp_path / "data", files=files, journal_bytes=JOURNAL_BYTES)
+    async with rig.run() as storage:
+        log = await storage.claim(0)
+        for number in range(3):
+            await log.append([record(number)])
+        (segment,) = (rig.path / "__consumer_offsets-0").glob("*.log")
+        files.broken = True
+        assert storage.open_logs()[0].settle() is None
+        files.broken = False
+        # The system has dropped the pages, and reports success from now on.
+        segment.write_bytes(b"")
+        await refused(log, 3)
+        await log.close()
+        log = await storage.claim(0)
+        assert numbers(await loaded(log)) == [0, 1, 2]
+        assert await log.append([record(4)]) == 3
+
+
+async def test_a_write_of_the_journal_that_failed_is_not_replayed_after_it_was_refused(
+    tmp_path: Path, files: FaultyFiles
+) -> None:
+    rig = SegmentRig(tmp_path / "data", files=files, journal_bytes=JOURNAL_BYTES)
+    copy = SegmentRig(tmp_path / "copy", journal_bytes=JOURNAL_BYTES)
+    async with rig.run() as storage:
+        log = await storage.claim(0)
+        await log.append([record(0)])
+        files.broken_after_write = True
+        await refused(log, 1)
+        files.broken_after_write = False
+        await log.close()
+        log = await storage.claim(0)
+        assert numbers(await loaded(log)) == [0]
+        await log.append([])
+        shutil.copytree(rig.path, copy.path)
+    async with copy.run() as storage:
+        assert numbers(await loaded(await storage.claim(0))) == [0]
 
 
 async def test_a_torn_tail_is_reported_when_it_is_cut(segments: SegmentRig) -> None:

@@ -24,6 +24,8 @@ class Inode:
     durable: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
     """Position and data of writes since the last sync; None cuts the file at the position."""
+    in_place: bool = False
+    """Sectors that were there are written anew: each arrives on its own or not at all."""
 
     def change(self, at: int, data: bytes | None) -> None:
         _apply(self.current, at, data)
@@ -36,6 +38,10 @@ class Inode:
 
     def after_power_loss(self, random: Random) -> "Inode":
         contents = bytearray(self.durable)
+        if self.in_place:
+            for at, data in self.pending:
+                _apply_some_sectors(contents, at, data or b"", random)
+            return Inode(contents, bytearray(contents), in_place=True)
         kept = random.randint(0, len(self.pending))
         for at, data in self.pending[:kept]:
             _apply(contents, at, data)
@@ -61,6 +67,42 @@ def _apply(contents: bytearray, at: int, data: bytes | None) -> None:
         del contents[at:]
     else:
         contents[at : at + len(data)] = data
+
+
+def _apply_some_sectors(contents: bytearray, at: int, data: bytes, random: Random) -> None:
+    start = at
+    while start < at + len(data):
+        end = min(start - start % SECTOR + SECTOR, at + len(data))
+        if random.random() < 0.5:
+            _apply(contents, start, data[start - at : end - at])
+        start = end
+
+
+class SimulatedBlockFile:
+    """Implements files.BlockFile."""
+
+    def __init__(self, disk: "SimulatedDisk", inode: Inode) -> None:
+        self._disk = disk
+        self._inode = inode
+        self._closed = False
+        inode.in_place = True
+
+    def size(self) -> int:
+        return len(self._inode.current)
+
+    def read(self, at: int, size: int) -> bytes:
+        self._disk.enter("read")
+        return bytes(self._inode.current[at : at + size])
+
+    def write(self, at: int, data: bytes) -> None:
+        if self._closed:
+            raise OSError(9, "Bad file descriptor")
+        self._inode.change(at, data)
+        self._disk.enter("write")
+        self._inode.sync()
+
+    def close(self) -> None:
+        self._closed = True
 
 
 class SimulatedFile:
@@ -175,6 +217,12 @@ class SimulatedDisk:
         inode = self.names_now.setdefault(path, Inode())
         assert inode is not None
         return SimulatedFile(self, inode)
+
+    def open_block(self, path: Path) -> SimulatedBlockFile:
+        self.enter("open")
+        inode = self.names_now.setdefault(path, Inode())
+        assert inode is not None
+        return SimulatedBlockFile(self, inode)
 
     def names(self, directory: Path) -> list[str]:
         return [path.name for path in self.names_now if path.parent == directory]

@@ -1,9 +1,10 @@
 """The thin layer between the log and the operating system's files.
 
 Everything the log does to a disk goes through `Files` and `File`, so that tests can lose power,
-tear writes and return I/O errors. Nothing is preallocated: Kafka reads a file to its end.
+tear writes and return I/O errors. No segment is preallocated: Kafka reads a file to its end.
 """
 
+import errno
 import os
 from pathlib import Path
 from typing import Protocol
@@ -37,8 +38,32 @@ class File(Protocol):
         ...
 
 
+class BlockFile(Protocol):
+    """An open file that is written in place; all methods raise OSError."""
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        ...
+
+    def read(self, at: int, size: int) -> bytes:
+        """Up to `size` bytes from a position; fewer only at the end of the file."""
+        ...
+
+    def write(self, at: int, data: bytes) -> None:
+        """Write all of `data` at a position, durably; after an error any part may be there."""
+        ...
+
+    def close(self) -> None:
+        """Give the descriptor back; twice does nothing."""
+        ...
+
+
 class Files(Protocol):
     """A file system; all methods raise OSError."""
+
+    def open_block(self, path: Path) -> BlockFile:
+        """Open for reading and writing in place; an empty file is made where there is none."""
+        ...
 
     def open(self, path: Path) -> File:
         """Open for reading and appending; an empty file is made where there is none."""
@@ -84,12 +109,7 @@ class SystemFile:
 
     def read(self, at: int, size: int) -> bytes:
         """See File."""
-        data = os.pread(self._descriptor, size, at)
-        while len(data) < size and (
-            more := os.pread(self._descriptor, size - len(data), at + len(data))
-        ):
-            data += more
-        return data
+        return _read(self._descriptor, at, size)
 
     def append(self, data: bytes) -> None:
         """See File."""
@@ -112,8 +132,62 @@ class SystemFile:
             os.close(descriptor)
 
 
+class SystemBlockFile:
+    """A file of the operating system that is written in place."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def size(self) -> int:
+        """See BlockFile."""
+        return os.fstat(self._descriptor).st_size
+
+    def read(self, at: int, size: int) -> bytes:
+        """See BlockFile."""
+        return _read(self._descriptor, at, size)
+
+    def write(self, at: int, data: bytes) -> None:
+        """See BlockFile; one system call where the system can sync a single write."""
+        written = 0
+        while written < len(data):
+            part = data[written:] if written else data
+            written += _write_durably(self._descriptor, part, at + written)
+
+    def close(self) -> None:
+        """See BlockFile."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _write_durably(descriptor: int, data: bytes, at: int) -> int:
+    flag: int | None = getattr(os, "RWF_DSYNC", None)
+    if flag is not None:
+        try:
+            return os.pwritev(descriptor, [data], at, flag)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+    written = os.pwrite(descriptor, data, at)
+    os.fdatasync(descriptor)
+    return written
+
+
+def _read(descriptor: int, at: int, size: int) -> bytes:
+    data = os.pread(descriptor, size, at)
+    while len(data) < size and (more := os.pread(descriptor, size - len(data), at + len(data))):
+        data += more
+    return data
+
+
 class SystemFiles:
     """The operating system's file system."""
+
+    def open_block(self, path: Path) -> BlockFile:
+        """See Files."""
+        return SystemBlockFile(path)
 
     def open(self, path: Path) -> File:
         """See Files."""
@@ -155,3 +229,17 @@ class SystemFiles:
 
 
 SYSTEM_FILES = SystemFiles()
+
+
+def exists(files: Files, path: Path) -> bool:
+    """Whether there is something of that name in a directory. Raises OSError."""
+    return path.name in files.names(path.parent)
+
+
+def contents(files: Files, path: Path) -> bytes:
+    """All of a small file that exists. Raises OSError."""
+    file = files.open(path)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()

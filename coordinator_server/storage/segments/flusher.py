@@ -1,18 +1,27 @@
-"""Group commit: one thread syncs every log that has something new, and then begins again.
+"""Group commit: one write, or one pass of syncs, for every log that has something new.
 
-While a pass is under way the next one accumulates, so the number of syncs follows the disk, not the
-number of appends.
+While a pass is under way the next one accumulates, so the number of writes follows the disk, not
+the number of appends. With a journal a pass is one write into it; without, every log is synced.
 """
 
 import asyncio
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
+from queue import SimpleQueue
+from threading import Thread
 from typing import Final
 
+from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 
 DEFAULT_INTERVAL_MS: Final = 1_000
+
+Flushed = Callable[[OSError | None], None]
+"""Called once: with None when all is safe, or with what went wrong."""
+_Failures = Mapping[SegmentLog, OSError]
+_Pass = Callable[[], _Failures]
+"""Does the work of a pass, in the thread; returns what failed, by log."""
 
 
 class FlushPolicy(StrEnum):
@@ -27,38 +36,59 @@ class FlushPolicy(StrEnum):
 
 
 class Flusher:
-    """Syncs the logs of one data directory."""
+    """Makes the logs of one data directory durable."""
 
     def __init__(
         self,
         policy: FlushPolicy = FlushPolicy.COMMIT,
         interval_ms: int = DEFAULT_INTERVAL_MS,
+        journal: Journal | None = None,
     ) -> None:
+        """The journal, if there is one, belongs to whoever made it, and so do its logs."""
         self._policy = policy
         self._interval_ms = interval_ms
-        self._waiting: dict[SegmentLog, list[asyncio.Future[None]]] = {}
-        self._pass: asyncio.Future[Mapping[SegmentLog, OSError]] | None = None
+        self._journal = journal if journal is not None and journal.is_written else None
+        self._waiting: dict[SegmentLog, list[Flushed]] = {}
+        self._under_way: dict[SegmentLog, tuple[int, list[Flushed]]] | None = None
+        """The logs of the pass, where they ended when it began, and who waits."""
         self._begin: asyncio.Handle | None = None
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="flusher")
+        self._settled: asyncio.Future[None] | None = None
+        """What `close` waits for."""
+        self._jobs: SimpleQueue[tuple[asyncio.AbstractEventLoop, _Pass] | None] = SimpleQueue()
+        self._thread: Thread | None = None
 
     def flush(self, log: SegmentLog) -> "asyncio.Future[None]":
         """Done when everything appended to the log so far is safe under the policy.
 
         Fails with the OSError of the log's sync, and only of this log's.
         """
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        waiting = self._waiting.setdefault(log, [])
-        if self._policy is FlushPolicy.COMMIT:
-            waiting.append(future)
-        else:
-            future.set_result(None)
-        if self._begin is None and self._pass is None:
-            self._schedule(loop)
+        future = asyncio.get_running_loop().create_future()
+
+        def resolve(error: OSError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self.flush_then(log, resolve)
         return future
 
+    def flush_then(self, log: SegmentLog, then: Flushed) -> None:
+        """As `flush`; `then` is called, from the event loop or at once, when it is done."""
+        waiting = self._waiting.get(log)
+        if waiting is None:
+            waiting = self._waiting[log] = []
+        if self._begin is None and self._under_way is None:
+            self._schedule()
+        if self._policy is FlushPolicy.COMMIT:
+            waiting.append(then)
+        else:
+            then(None)
+
     async def close(self) -> None:
-        """Sync what is left, under every policy, and end the thread."""
+        """Make durable what is left, under every policy, and end the thread."""
         if self._begin is not None:
             self._begin.cancel()
             self._begin = None
@@ -66,15 +96,19 @@ class Flusher:
         if self._waiting:
             self._begin_pass()
             await self._settle()
-        self._executor.shutdown(wait=True)
+        if self._thread is not None:
+            self._jobs.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
 
     async def _settle(self) -> None:
         """Wait until no pass is under way."""
-        while self._pass is not None:
-            await asyncio.wait([self._pass])
-            await asyncio.sleep(0)
+        while self._under_way is not None:
+            self._settled = asyncio.get_running_loop().create_future()
+            await self._settled
 
-    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _schedule(self) -> None:
+        loop = asyncio.get_running_loop()
         if self._policy is FlushPolicy.COMMIT:
             self._begin = loop.call_soon(self._begin_pass)
         elif self._policy is FlushPolicy.INTERVAL:
@@ -82,37 +116,71 @@ class Flusher:
 
     def _begin_pass(self) -> None:
         self._begin = None
-        logs, self._waiting = self._waiting, {}
-        loop = asyncio.get_running_loop()
-        self._pass = loop.run_in_executor(self._executor, _sync_all, list(logs))
-        self._pass.add_done_callback(lambda done: self._end_pass(logs, done))
+        waiting, self._waiting = self._waiting, {}
+        self._under_way = {log: (log.end_offset, then) for log, then in waiting.items()}
+        job = self._journal_pass(list(waiting)) if self._journal else _sync_pass(list(waiting))
+        if job is None:
+            self._end_pass({})
+            return
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="flusher", daemon=True)
+            self._thread.start()
+        self._jobs.put((asyncio.get_running_loop(), job))
 
-    def _end_pass(
-        self,
-        logs: Mapping[SegmentLog, list["asyncio.Future[None]"]],
-        done: "asyncio.Future[Mapping[SegmentLog, OSError]]",
-    ) -> None:
-        self._pass = None
-        failures = done.result()
-        for log, waiting in logs.items():
-            error = failures.get(log)
-            for future in waiting:
-                if future.done():
-                    continue
-                if error is None:
-                    future.set_result(None)
-                else:
-                    future.set_exception(error)
+    def _journal_pass(self, logs: list[SegmentLog]) -> _Pass | None:
+        """Write what is new of all logs at once; nothing to do if nothing is."""
+        journal = self._journal
+        assert journal is not None
+        bodies = {log: body for log in logs if log.failed is None and (body := log.take_entries())}
+        if not bodies:
+            return None
+
+        def write() -> _Failures:
+            try:
+                journal.write(b"".join(bodies.values()), [log.directory.name for log in bodies])
+            except OSError as error:
+                for log in bodies:
+                    log.give_up(error)
+                return dict.fromkeys(bodies, error)
+            return {}
+
+        return write
+
+    def _run(self) -> None:
+        """Do what comes through the queue; the event loop is woken once for each."""
+        while (job := self._jobs.get()) is not None:
+            loop, work = job
+            failures = work()
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._end_pass, failures)
+
+    def _end_pass(self, failures: _Failures) -> None:
+        under_way, self._under_way = self._under_way or {}, None
         if self._waiting and self._begin is None:
-            self._schedule(done.get_loop())
+            self._schedule()
+        for log, (end, waiting) in under_way.items():
+            error = failures.get(log)
+            if self._journal is not None:
+                # One that failed meanwhile is cut to what was durable then.
+                error = error or log.failed
+                if error is None:
+                    log.journaled(end)
+            for then in waiting:
+                then(error)
+        if self._settled is not None and not self._settled.done():
+            self._settled.set_result(None)
 
 
-def _sync_all(logs: list[SegmentLog]) -> Mapping[SegmentLog, OSError]:
-    """Sync every log; what failed, by log."""
-    failures: dict[SegmentLog, OSError] = {}
-    for log in logs:
-        try:
-            log.sync()
-        except OSError as error:
-            failures[log] = error
-    return failures
+def _sync_pass(logs: list[SegmentLog]) -> _Pass:
+    """Sync every log on its own."""
+
+    def sync() -> _Failures:
+        failures: dict[SegmentLog, OSError] = {}
+        for log in logs:
+            try:
+                log.sync()
+            except OSError as error:
+                failures[log] = error
+        return failures
+
+    return sync

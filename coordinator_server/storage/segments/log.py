@@ -13,11 +13,15 @@ from typing import Final
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.segment import SUFFIX, Segment
+from coordinator_server.storage.segments.frames import entry
+from coordinator_server.storage.segments.identity import read_identity
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.segment import LARGEST_DELTA, SUFFIX, Segment
 from coordinator_server.storage.segments.swap import complete
 from protocol.batch import BatchHeader, read_header, stamped
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
+DEFAULT_SEGMENT_MS: Final = 7 * 24 * 3_600_000
 _INDEXES: Final = (".index", ".timeindex", ".txnindex")
 INDEX_SUFFIXES: Final = (*_INDEXES, *(index + ".swap" for index in _INDEXES))
 
@@ -31,16 +35,27 @@ class SegmentLog:
         *,
         files: Files = SYSTEM_FILES,
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+        segment_ms: int = DEFAULT_SEGMENT_MS,
+        journal: Journal | None = None,
     ) -> None:
         """Open the log of a directory, which is made if need be, and recover its last segment.
 
-        `cut_bytes` then says how long a torn tail was. Raises CorruptLog, OSError.
+        First it gets what the journal has of it. `cut_bytes` then says how long a torn tail was.
+        Raises CorruptLog, OSError.
         """
         self.directory = directory
         self.failed: OSError | None = None
         """Why nothing can be appended any more; the log must be closed and opened again."""
         self._files = files
         self.segment_bytes = segment_bytes
+        self._segment_ms = segment_ms
+        self._journal = journal
+        self._entries: list[tuple[int, bytes]] | None = None
+        """Offset and batch of what the journal does not have yet; None without a journal."""
+        if journal is not None and journal.is_written:
+            self._entries = []
+        self._settled: int | None = None
+        """Where the log ended when it was closed and synced."""
         self.clean_offset = 0
         """Compacted up to here in this life of the log; a restart looks at everything once more."""
         self.compactable = True
@@ -61,15 +76,53 @@ class SegmentLog:
         complete(files, directory)
         names = [n for n in files.names(directory) if n.endswith(SUFFIX)]
         bases = sorted(_base_offset(directory, name) for name in names) or [0]
+        self.identity = read_identity(files, directory)
         self._segments = [Segment(files, directory, base) for base in bases]
         try:
-            self.cut_bytes = self._active.recover()
+            self._replay()
+            self.cut_bytes = self._active.recover(self._recovery_point(anew=not names))
             self._drop_indexes()
             self._sync_found()
         except BaseException:
             self._close_files()
             raise
         self.durable_offset = self.end_offset
+        if journal is not None:
+            journal.opened(self)
+
+    def _replay(self) -> None:
+        """Write what the journal has of the active segment: from there on nothing was synced.
+
+        It is written even where the file seems to have it: a system that failed to write a page
+        may still show it. What lies before the active segment was synced before that was begun.
+        """
+        if self._journal is None:
+            return
+        active = self._active
+        entries = [
+            each
+            for each in self._journal.entries_of(self.identity)
+            if each[0] >= active.base_offset
+        ]
+        if not entries:
+            return
+        position = active.position_behind(entries[0][0])
+        if position is None:
+            raise CorruptLog(
+                f"{active.path} does not reach offset {entries[0][0]}, where the journal goes on: "
+                "records in between were acknowledged and are lost"
+            )
+        active.truncate(position)
+        active.file.append(b"".join(batch for _, batch in entries))
+        active.size = active.file.size()
+
+    def _recovery_point(self, *, anew: bool) -> int:
+        """Up to where the active segment is known to have been synced."""
+        if self._journal is None:
+            return 0
+        if anew:
+            self._journal.points.lower(self.directory.name, 0)
+        return self._journal.points.of(self.directory.name)
 
     def _sync_found(self) -> None:
         """Make durable what was found: a process that was killed may have left it in memory.
@@ -110,19 +163,51 @@ class SegmentLog:
         """
         if self.failed is not None:
             raise self.failed
-        if self._active.size and self._active.size + len(batch) > self.segment_bytes:
+        header = read_header(batch)
+        if self._is_to_roll(header, len(batch)):
             self._roll()
         base_offset = self.end_offset
-        end_offset = base_offset + read_header(batch).last_offset_delta + 1
+        end_offset = base_offset + header.last_offset_delta + 1
+        data = stamped(batch, base_offset)
         try:
             with self._lock:
-                self._active.append(stamped(batch, base_offset), base_offset, end_offset)
+                self._active.append(data, base_offset, end_offset)
                 if self._active not in self._dirty:
                     self._dirty.append(self._active)
         except OSError as error:
             self._fail_if_unclean(error)
             raise
+        if self._entries is not None:
+            self._entries.append((base_offset, data))
         return base_offset
+
+    def _is_to_roll(self, header: BatchHeader, size: int) -> bool:
+        """Kafka's rule (LogSegment.shouldRoll): full, or the records' own time has passed on."""
+        active = self._active
+        if not active.size:
+            return False
+        if active.size + size > self.segment_bytes:
+            return True
+        if self.end_offset + header.last_offset_delta - active.base_offset > LARGEST_DELTA:
+            return True
+        began = active.first_timestamp()
+        return began >= 0 and header.max_timestamp - began > self._segment_ms
+
+    def take_entries(self) -> bytes:
+        """What the journal does not have yet, as entries of a frame; it is taken to have it."""
+        taken = self._entries
+        if not taken:
+            return b""
+        self._entries = []
+        return b"".join(entry(self.identity, offset, batch) for offset, batch in taken)
+
+    def give_up(self, error: OSError) -> None:
+        """The journal could not take entries of this log: it must be closed and opened again."""
+        self.failed = self.failed or error
+
+    def journaled(self, offset: int) -> None:
+        """The journal has everything before an offset."""
+        self.durable_offset = max(self.durable_offset, offset)
 
     def _fail_if_unclean(self, error: OSError) -> None:
         """A write that failed half-way and could not be taken back ends this log's life."""
@@ -176,6 +261,8 @@ class SegmentLog:
     def truncate(self, offset: int) -> None:
         """Cut the log so that `offset` comes next; a batch that straddles it goes as a whole."""
         with self._syncing:
+            if self._journal is not None:
+                self._journal.points.lower(self.directory.name, offset)
             self._dirty.clear()
             while len(self._segments) > 1 and self._active.base_offset >= offset:
                 segment = self._segments.pop()
@@ -189,14 +276,25 @@ class SegmentLog:
             active.file.sync()
             self._files.sync_directory(self.directory)
             self.durable_offset = self.end_offset
+            if self._entries is not None:
+                # Or a replay would bring back what the journal has beyond.
+                self._entries = [(self.end_offset, b"")]
+
+    def settle(self) -> int | None:
+        """See journal.Journaled."""
+        if self._settled is None and self.failed is None:
+            with suppress(OSError):
+                self.sync()
+                return self.durable_offset
+        return self._settled
 
     def close(self) -> None:
         """Sync what is left, unless the log has failed, and close the files. Blocks."""
         self.closing.set()
         with self._compacting:
-            if self.failed is None:
-                with suppress(OSError):
-                    self.sync()
+            self._settled = self.settle()
+            if self._settled is not None and self._journal is not None:
+                self._journal.points.note(self.directory.name, self._settled)
             self._close_files()
         self.failed = self.failed or OSError(f"{self.directory} is closed")
 

@@ -35,7 +35,16 @@ def file_name(base_offset: int) -> str:
 class Segment:
     """The batches from `base_offset` on; positions are bytes in the file."""
 
-    __slots__ = ("_indexed", "base_offset", "end_offset", "file", "index", "path", "size")
+    __slots__ = (
+        "_first_timestamp",
+        "_indexed",
+        "base_offset",
+        "end_offset",
+        "file",
+        "index",
+        "path",
+        "size",
+    )
 
     def __init__(self, files: Files, directory: Path, base_offset: int, suffix: str = "") -> None:
         self.base_offset = base_offset
@@ -47,6 +56,7 @@ class Segment:
         self.index: list[tuple[int, int]] = []
         """Base offset and position of a batch every few kilobytes."""
         self._indexed = 0
+        self._first_timestamp: int | None = None
 
     def append(self, batch: bytes, base_offset: int, end_offset: int) -> None:
         """Write a batch. After an OSError the file is as it was before, if that can be done."""
@@ -59,14 +69,21 @@ class Segment:
         self.size += len(batch)
         self.end_offset = end_offset
 
-    def recover(self) -> int:
-        """Check every batch and cut what a crash has torn; returns how many bytes were cut.
+    def recover(self, point: int = 0) -> int:
+        """Cut what a crash has torn; returns how many bytes were cut.
+
+        Batches before the recovery point were synced: they are checked when they are loaded.
 
         What was synced before the crash cannot be torn. So a batch that cannot be read, with whole
         ones behind it, is damage and not ours to cut, unless sectors of it never reached the disk.
         Raises CorruptLog, OSError.
         """
-        at, fault = self._walk_whole()
+        at, fault = self._walk_whole(point)
+        if at < self.size and self.end_offset < point:
+            # Either the point or the segment is wrong, so neither is trusted.
+            self.end_offset = self.base_offset
+            self.index.clear()
+            at, fault = self._walk_whole(0)
         if at == self.size:
             return 0
         following = self._next_whole(at)
@@ -78,11 +95,13 @@ class Segment:
         self.truncate(at)
         return cut
 
-    def _walk_whole(self) -> tuple[int, str]:
+    def _walk_whole(self, point: int) -> tuple[int, str]:
         """Index every batch up to the first that cannot be read: where it is, and why."""
         at = 0
         try:
-            for position, header, _chunk, _ in self.walk(checked=True):
+            for position, header, chunk, offset in self.walk():
+                if header.last_offset >= point:
+                    self._check(position, header, chunk, offset)
                 if header.base_offset < self.end_offset:
                     return at, f"offset {header.base_offset}, expected {self.end_offset}"
                 self._note(header.base_offset, position)
@@ -148,12 +167,18 @@ class Segment:
                     return
             try:
                 header = read_header(chunk, offset)
-                if checked:
-                    check_crc(header, chunk, offset)
             except Malformed as error:
                 raise CorruptLog(f"{self.path}, position {at}: {error}") from error
+            if checked:
+                self._check(at, header, chunk, offset)
             yield at, header, chunk, offset
             at += header.size
+
+    def _check(self, position: int, header: BatchHeader, chunk: bytes, offset: int) -> None:
+        try:
+            check_crc(header, chunk, offset)
+        except Malformed as error:
+            raise CorruptLog(f"{self.path}, position {position}: {error}") from error
 
     def _chunk(self, at: int) -> bytes:
         """Bytes from a position, at least one batch if it is all there."""
@@ -182,6 +207,26 @@ class Segment:
             end = position + header.size
         return b"" if begin < 0 else self.file.read(begin, end - begin)
 
+    def position_behind(self, offset: int) -> int | None:
+        """Where the batches before an offset end; None if they do not reach it.
+
+        What lies behind that position is not looked at: it may be torn. Raises CorruptLog.
+        """
+        if offset <= self.base_offset:
+            return 0
+        for position, header, _, _ in self.walk():
+            if header.base_offset >= offset:
+                return position
+            if header.last_offset + 1 >= offset:
+                return position + header.size
+        return None
+
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, in milliseconds; the segment is not empty."""
+        if self._first_timestamp is None:
+            self._first_timestamp = read_header(self.file.read(0, HEADER_BYTES)).max_timestamp
+        return self._first_timestamp
+
     def position_of(self, offset: int) -> int:
         """Where the first batch lies that has `offset` or a later one."""
         for position, header, _, _ in self.walk():
@@ -193,6 +238,7 @@ class Segment:
         """Cut the file to a length and forget what lay behind it."""
         self.file.truncate(size)
         self.size = size
+        self._first_timestamp = None
         self.index = [entry for entry in self.index if entry[1] < size]
         self._indexed = min(self._indexed, size)
 

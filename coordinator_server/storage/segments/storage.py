@@ -3,6 +3,8 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Final
 from uuid import UUID
 
@@ -18,12 +20,13 @@ from coordinator_server.storage.base import (
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher
-from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.identity import PARTITION_METADATA
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentLog
 from protocol.batch import build_batch, iter_records
 from protocol.errors import Malformed
 
 TOPIC: Final = "__consumer_offsets"
-PARTITION_METADATA: Final = "partition.metadata"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 MAX_APPEND_BYTES: Final = 16 * 1024 * 1024
 RECORDS_PER_CHUNK: Final = 2_000
@@ -82,12 +85,9 @@ class SegmentPartitionLog:
                 self._storage.refused(self.partition, len(batch))
                 future.set_exception(error)
                 return future
-        last_offset = self._log.end_offset - 1
-        flushed = self._storage.flusher.flush(self._log)
-        if flushed.done():
-            _pass_on(flushed, future, last_offset)
-        else:
-            flushed.add_done_callback(lambda done: _pass_on(done, future, last_offset))
+        self._storage.flusher.flush_then(
+            self._log, partial(_resolve, future, self._log.end_offset - 1)
+        )
         return future
 
     def is_current(self) -> bool:
@@ -101,17 +101,13 @@ class SegmentPartitionLog:
             await self._storage.retire(self.partition, self._log)
 
 
-def _pass_on(
-    flushed: "asyncio.Future[None]", future: "asyncio.Future[int]", last_offset: int
-) -> None:
+def _resolve(future: "asyncio.Future[int]", last_offset: int, error: BaseException | None) -> None:
     if future.done():
         return
-    if flushed.cancelled():
-        future.set_exception(OutcomeUnknown("the flush was cancelled"))
-    elif (error := flushed.exception()) is not None:
-        future.set_exception(error)
-    else:
+    if error is None:
         future.set_result(last_offset)
+    else:
+        future.set_exception(error)
 
 
 class SegmentStorage:
@@ -126,6 +122,8 @@ class SegmentStorage:
         segment_bytes: int,
         topic_id: UUID,
         report: Report,
+        segment_ms: int = DEFAULT_SEGMENT_MS,
+        journal: Journal | None = None,
         files: Files = SYSTEM_FILES,
         max_append_bytes: int = MAX_APPEND_BYTES,
     ) -> None:
@@ -134,6 +132,8 @@ class SegmentStorage:
         self._directory = directory
         self._partitions = partitions
         self._segment_bytes = segment_bytes
+        self._segment_ms = segment_ms
+        self._journal = journal
         self._topic_id = topic_id
         self._report = report
         self._files = files
@@ -211,7 +211,16 @@ class SegmentStorage:
         Raises CorruptLog, OSError.
         """
         path = self._directory.path / f"{TOPIC}-{partition}"
-        log = SegmentLog(path, files=self._files, segment_bytes=self._segment_bytes)
+        self._files.make_directory(path)
+        if PARTITION_METADATA not in self._files.names(path):
+            self._mark(path)
+        log = SegmentLog(
+            path,
+            files=self._files,
+            segment_bytes=self._segment_bytes,
+            segment_ms=self._segment_ms,
+            journal=self._journal,
+        )
         try:
             if partition in self._cut_to:
                 self._cut(log, self._cut_to[partition])
@@ -219,8 +228,6 @@ class SegmentStorage:
             if partition in self._refused:
                 log.probe(self._refused[partition])
                 del self._refused[partition]
-            if PARTITION_METADATA not in self._files.names(path):
-                self._mark(log)
         except BaseException:
             log.close()
             raise
@@ -234,9 +241,9 @@ class SegmentStorage:
             )
         log.truncate(durable)
 
-    def _mark(self, log: SegmentLog) -> None:
+    def _mark(self, path: Path) -> None:
         """Write what a broker wants to see in a partition's directory."""
         topic_id = base64.urlsafe_b64encode(self._topic_id.bytes).decode().rstrip("=")
         text = f"version: 0\ntopic_id: {topic_id}"
-        self._files.replace(log.directory / LEADER_EPOCHS, b"0\n1\n0 0\n")
-        self._files.replace(log.directory / PARTITION_METADATA, text.encode())
+        self._files.replace(path / LEADER_EPOCHS, b"0\n1\n0 0\n")
+        self._files.replace(path / PARTITION_METADATA, text.encode())

@@ -1,0 +1,75 @@
+"""Kafka's `recovery-point-offset-checkpoint`: up to where every log of a data directory is synced.
+
+What lies before its recovery point was on disk when the file was written; at a start only what
+comes behind it can be torn. (kafka.server.checkpoints.OffsetCheckpointFile)
+"""
+
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from coordinator_server.storage.segments.files import SYSTEM_FILES, Files, contents, exists
+
+RECOVERY_POINTS_FILE: Final = "recovery-point-offset-checkpoint"
+_VERSION: Final = "0"
+
+
+class RecoveryPoints:
+    """The recovery points of a data directory, by the names of its logs' directories."""
+
+    def __init__(self, directory: Path, files: Files = SYSTEM_FILES) -> None:
+        """Read the file. One that cannot be read counts for nothing: more is checked then.
+
+        Raises OSError.
+        """
+        self._path = directory / RECOVERY_POINTS_FILE
+        self._files = files
+        self._lock = Lock()
+        self._changed = False
+        self._points: dict[str, int] = {}
+        if exists(files, self._path):
+            self._points = _parsed(contents(files, self._path))
+
+    def of(self, directory: str) -> int:
+        """Where the tail of a log begins that may not have been synced."""
+        return self._points.get(directory, 0)
+
+    def note(self, directory: str, offset: int) -> None:
+        """A log is synced up to an offset; `write` makes it known."""
+        with self._lock:
+            self._changed = self._changed or self._points.get(directory) != offset
+            self._points[directory] = offset
+
+    def lower(self, directory: str, offset: int) -> None:
+        """Durably forget points behind an offset, to which a log is cut next. Raises OSError."""
+        if self.of(directory) > offset:
+            self.note(directory, offset)
+            self.write()
+
+    def write(self) -> None:
+        """Put the file in place durably, if anything has changed. Raises OSError."""
+        with self._lock:
+            if not self._changed:
+                return
+            lines = [_line(name, offset) for name, offset in sorted(self._points.items())]
+            text = "\n".join([_VERSION, str(len(lines)), *lines, ""])
+            self._files.replace(self._path, text.encode())
+            self._changed = False
+
+
+def _line(directory: str, offset: int) -> str:
+    topic, _, partition = directory.rpartition("-")
+    return f"{topic} {partition} {offset}"
+
+
+def _parsed(text: bytes) -> dict[str, int]:
+    """The points of a file; none if it is not as Kafka writes it."""
+    try:
+        version, count, *lines = text.decode().splitlines()
+        points = {}
+        for line in lines:
+            topic, partition, offset = line.split(" ")
+            points[f"{topic}-{int(partition)}"] = int(offset)
+    except ValueError:
+        return {}
+    return points if version == _VERSION and count == str(len(lines)) else {}

@@ -1,0 +1,148 @@
+"""How the journal lies in its files: a header with a generation, and a frame for every write.
+
+A frame counts only if it is whole, of the file's generation and next in sequence. So a torn write,
+and what an earlier generation has left behind it, end the file. Frames begin at sectors: none that
+holds an acknowledged frame is ever written again. A frame holds entries: a batch of a log at its
+offset, or a cut, which says that a log went back to an offset.
+"""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from coordinator_server.storage.segments.files import BlockFile
+from protocol.batch import read_header
+
+SECTOR_BYTES: Final = 512
+HEADER_BYTES: Final = 4_096
+"""Of the file; a page, so that frames never share one with it."""
+_FILE_MAGIC: Final = b"KGCJRNL1"
+_FILE: Final = Struct(">8sQI")
+"""Magic, generation, checksum of both."""
+_FRAME_MAGIC: Final = 0x4B474346
+_FRAME: Final = Struct(">IIQQI")
+"""Magic, checksum of all that follows, generation, sequence, bytes of entries."""
+_CHECKED_FROM: Final = 8
+_CHECKED: Final = Struct(">QQI")
+_ENTRY: Final = Struct(">HqI")
+"""Bytes of the log's identity, offset, bytes of the batch; none for a cut."""
+
+
+class Entry(NamedTuple):
+    """What happened to a log; of a cut the batch is empty."""
+
+    identity: bytes
+    """The directory's name and the topic's id; see identity.py."""
+    offset: int
+    batch: bytes
+
+
+class Frame(NamedTuple):
+    """A write of the journal as it was found."""
+
+    sequence: int
+    end: int
+    """Position behind it, where the next one begins."""
+    body: bytes
+
+
+# --- writing ---
+
+
+def file_header(generation: int) -> bytes:
+    """The first page of a file; frames of other generations do not count in it."""
+    start = _FILE_MAGIC + generation.to_bytes(8, "big")
+    return (start + crc32c(start).to_bytes(4, "big")).ljust(HEADER_BYTES, b"\0")
+
+
+def entry(identity: bytes, offset: int, batch: bytes) -> bytes:
+    """An entry of a frame; an empty batch is a cut."""
+    return b"".join((_ENTRY.pack(len(identity), offset, len(batch)), identity, batch))
+
+
+def frame(generation: int, sequence: int, body: bytes) -> bytes:
+    """A frame of entries, filled up to the end of its last sector."""
+    checksum = crc32c(body, crc32c(_CHECKED.pack(generation, sequence, len(body))))
+    head = _FRAME.pack(_FRAME_MAGIC, checksum, generation, sequence, len(body))
+    padding = -(len(head) + len(body)) % SECTOR_BYTES
+    return b"".join((head, body, bytes(padding)))
+
+
+def frame_size(body_size: int) -> int:
+    """Bytes of a frame with so many bytes of entries."""
+    size = _FRAME.size + body_size
+    return size + -size % SECTOR_BYTES
+
+
+# --- reading ---
+
+
+def read_generation(file: BlockFile) -> int | None:
+    """The generation of a file; None if it has no header, as a file that was just made."""
+    head = file.read(0, _FILE.size)
+    if len(head) < _FILE.size:
+        return None
+    magic, generation, checksum = _FILE.unpack(head)
+    if magic != _FILE_MAGIC or checksum != crc32c(head[:-4]):
+        return None
+    return int(generation)
+
+
+def read_frames(file: BlockFile, generation: int) -> Iterator[Frame]:
+    """The frames of a generation in order, up to the first that does not count."""
+    at, sequence = HEADER_BYTES, None
+    while (found := _read_frame(file, at, generation, sequence)) is not None:
+        yield found
+        at, sequence = found.end, found.sequence + 1
+
+
+def _read_frame(file: BlockFile, at: int, generation: int, expected: int | None) -> Frame | None:
+    head = file.read(at, _FRAME.size)
+    if len(head) < _FRAME.size:
+        return None
+    magic, checksum, found_generation, sequence, size = _FRAME.unpack(head)
+    if magic != _FRAME_MAGIC or not _counts(found_generation, sequence, generation, expected):
+        return None
+    body = file.read(at + _FRAME.size, size)
+    if len(body) < size or crc32c(body, crc32c(head[_CHECKED_FROM:])) != checksum:
+        return None
+    return Frame(sequence, at + frame_size(size), body)
+
+
+def _counts(found: int, sequence: int, generation: int, expected: int | None) -> bool:
+    """Whether a frame belongs to a generation and comes next."""
+    return found == generation and expected in (None, sequence)
+
+
+def entries(body: bytes) -> Iterator[Entry]:
+    """The entries of a frame."""
+    at = 0
+    while at < len(body):
+        name_size, offset, size = _ENTRY.unpack_from(body, at)
+        at += _ENTRY.size
+        name, at = body[at : at + name_size], at + name_size
+        yield Entry(name, offset, body[at : at + size])
+        at += size
+
+
+def folded(found: Iterable[Entry]) -> list[tuple[int, bytes]]:
+    """What the entries of one log come to: offset and batch, in order, without gaps.
+
+    An entry takes back every batch that reaches its offset. Behind a gap, all before was synced
+    when the log was closed, and need not be written again.
+    """
+    kept: list[tuple[int, bytes]] = []
+    end: int | None = None
+    for each in found:
+        while kept and end is not None and end > each.offset:
+            end = kept.pop()[0]
+        if not each.batch:
+            end = each.offset if end is None else min(end, each.offset)
+            continue
+        if end is not None and each.offset > end:
+            kept.clear()
+        kept.append((each.offset, each.batch))
+        end = read_header(each.batch).last_offset + 1
+    return kept

@@ -1,0 +1,324 @@
+"""The journal of a data directory: what all its logs took in a moment goes to disk in one write.
+
+The same batches lie unsynced in the segments. When a file of the journal is full the next one goes
+on, while the logs named in the full one are synced; then it is used again under a new generation,
+which makes what it holds stale. Opening a log first writes into it what the journal has of it, so
+a crash at any moment leaves either the segments synced or the journal whole. Blocks; one thread
+writes, another one checkpoints.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Final, Protocol
+
+from coordinator_server.storage.segments.checkpoint import RecoveryPoints
+from coordinator_server.storage.segments.files import SYSTEM_FILES, BlockFile, Files, exists
+from coordinator_server.storage.segments.frames import (
+    HEADER_BYTES,
+    Entry,
+    entries,
+    file_header,
+    folded,
+    frame,
+    frame_size,
+    read_frames,
+    read_generation,
+)
+from coordinator_server.storage.segments.identity import directory_of
+
+FILE_PREFIX: Final = ".coordinator-journal-"
+"""A regular file with a dot in front: a broker looks at directories alone."""
+DEFAULT_BYTES: Final = 64 * 1024 * 1024
+FIRST_BYTES: Final = 256 * 1024
+"""What a file has at first; it grows by doubling, so that small directories stay small."""
+
+Report = Callable[..., None]
+"""Called as `report(event, **fields)` for the log."""
+
+
+class Journaled(Protocol):
+    """A log as the journal knows it."""
+
+    directory: Path
+
+    def settle(self) -> int | None:
+        """Sync everything appended so far: up to which offset; None if that failed. Blocks."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class JournalFile:
+    """A file of the journal."""
+
+    path: Path
+    file: BlockFile
+    size: int
+    """Bytes that were written once, and are there to be written again."""
+    generation: int
+    position: int = HEADER_BYTES
+    names: set[str] = field(default_factory=set)
+    """The directories of the logs with entries in it that may not be synced."""
+    broken: bool = False
+    """A write has failed: the descriptor is closed, the file goes once it is not needed."""
+
+
+class Journal:
+    """Writes entries durably, and knows what of them the segments may still lack."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        capacity: int = DEFAULT_BYTES,
+        writes: bool = True,
+        files: Files = SYSTEM_FILES,
+        report: Report = lambda *_args, **_fields: None,
+    ) -> None:
+        """Find the files that an earlier life has left. Raises OSError."""
+        self.points = RecoveryPoints(directory, files)
+        self.is_written = writes
+        """Whether logs hand over what they append; otherwise it is only replayed."""
+        self._directory = directory
+        self._capacity = capacity
+        self._files = files
+        self._report = report
+        self._changed = Condition()
+        """Guards what follows; notified when a checkpoint has ended."""
+        self._logs: dict[str, Journaled] = {}
+        """The latest of every directory, open or closed."""
+        self._current: JournalFile | None = None
+        self._full: list[JournalFile] = []
+        self._free: list[JournalFile] = []
+        self._checkpointing: Thread | None = None
+        self._sequence = 0
+        self._generation = 0
+        self._number = 0
+        self._find()
+
+    def _find(self) -> None:
+        """Take up the files there are; those with entries are full."""
+        names = sorted(n for n in self._files.names(self._directory) if n.startswith(FILE_PREFIX))
+        for name in names:
+            path = self._directory / name
+            file = self._files.open_block(path)
+            found = JournalFile(path, file, file.size(), read_generation(file) or 0)
+            for each in read_frames(file, found.generation):
+                self._sequence = max(self._sequence, each.sequence)
+                found.names.update(directory_of(e.identity) for e in entries(each.body))
+            self._generation = max(self._generation, found.generation)
+            # Without a header nobody knows its generation, so it is not written again.
+            found.broken = found.generation == 0
+            self._full.append(found)
+        numbers = [name.removeprefix(FILE_PREFIX) for name in names]
+        self._number = max((int(text) for text in numbers if text.isdecimal()), default=-1) + 1
+        self._full.sort(key=lambda found: found.generation)
+
+    # --- logs ---
+
+    def directories(self) -> list[str]:
+        """The directories of logs of which segments may lack what is here."""
+        with self._changed:
+            return sorted({name for file in self._live() for name in file.names})
+
+    def entries_of(self, identity: bytes) -> list[tuple[int, bytes]]:
+        """What a log has to be given before it is used: offset and batch, in order.
+
+        Raises OSError.
+        """
+        name = directory_of(identity)
+        with self._changed:
+            live = [(f.path, f.generation) for f in self._live() if name in f.names]
+        found = [each for path, generation in live for each in self._read(path, generation)]
+        return folded(entry for entry in found if entry.identity == identity)
+
+    def _read(self, path: Path, generation: int) -> Iterator[Entry]:
+        file = self._files.open_block(path)
+        try:
+            for each in read_frames(file, generation):
+                yield from entries(each.body)
+        finally:
+            file.close()
+
+    def opened(self, log: Journaled) -> None:
+        """A log has got what is here, and it is synced: from now on it answers for itself."""
+        with self._changed:
+            self._logs[log.directory.name] = log
+
+    def _live(self) -> list[JournalFile]:
+        """The files with entries, oldest first."""
+        return [*self._full, *([] if self._current is None else [self._current])]
+
+    # --- writing ---
+
+    def write(self, body: bytes, names: Iterable[str]) -> None:
+        """Make the entries of a body durable, which are of the logs in these directories.
+
+        Raises OSError; it is not known then whether they are on disk, and the file is given up.
+        """
+        size = frame_size(len(body))
+        current = self._with_room(size)
+        self._sequence += 1
+        data = frame(current.generation, self._sequence, body)
+        with self._changed:
+            # Before the write: once any of it is on disk, the file is needed until it is settled.
+            current.names.update(names)
+        try:
+            self._make_room(current, size)
+            current.file.write(current.position, data)
+        except OSError:
+            self._give_up(current)
+            raise
+        current.position += size
+
+    def _make_room(self, current: JournalFile, size: int) -> None:
+        """Write zeros where the file has none yet: written again, they cost no metadata."""
+        if current.position + size > current.size:
+            longer = max(2 * current.size, current.position + size, FIRST_BYTES)
+            longer = max(min(longer, self._capacity), current.position + size)
+            current.file.write(current.size, bytes(longer - current.size))
+            current.size = longer
+
+    def _with_room(self, size: int) -> JournalFile:
+        """The file to write into; a full one is left to a checkpoint. Raises OSError."""
+        current = self._current
+        if current is not None:
+            if current.position == HEADER_BYTES or current.position + size <= self._capacity:
+                return current
+            with self._changed:
+                self._full.append(current)
+                self._current = None
+        self.begin_checkpoint()
+        with self._changed:
+            while not self._free and self._checkpointing is not None:
+                self._changed.wait()
+            fresh = self._free.pop() if self._free else None
+        fresh = fresh or self._make_file()
+        with self._changed:
+            self._current = fresh
+        return fresh
+
+    def _make_file(self) -> JournalFile:
+        path = self._directory / f"{FILE_PREFIX}{self._number}"
+        self._number += 1
+        made = JournalFile(path, self._files.open_block(path), 0, 0)
+        try:
+            made.file.write(0, bytes(FIRST_BYTES))
+            made.size = FIRST_BYTES
+            self._begin_generation(made)
+            self._files.sync_directory(self._directory)
+        except OSError:
+            made.file.close()
+            with suppress(OSError):
+                self._files.remove(path)
+            raise
+        return made
+
+    def _begin_generation(self, file: JournalFile) -> None:
+        """Make all that a file holds stale."""
+        with self._changed:
+            self._generation += 1
+            generation = self._generation
+        file.file.write(0, file_header(generation))
+        file.generation = generation
+        file.position = HEADER_BYTES
+        file.names = set()
+
+    def _give_up(self, file: JournalFile) -> None:
+        """Never write into a file again: what the system says of it is worth nothing now."""
+        file.broken = True
+        file.file.close()
+        with self._changed:
+            self._full.append(file)
+            self._current = None
+
+    # --- checkpoints ---
+
+    def begin_checkpoint(self) -> None:
+        """Free the full files in a thread of its own, unless one is at it."""
+        with self._changed:
+            if self._checkpointing is not None or not self._full:
+                return
+            thread = Thread(target=self._run_checkpoint, name="journal-checkpoint", daemon=True)
+            self._checkpointing = thread
+        thread.start()
+
+    def _run_checkpoint(self) -> None:
+        try:
+            self.checkpoint()
+        finally:
+            with self._changed:
+                self._checkpointing = None
+                self._changed.notify_all()
+
+    def checkpoint(self) -> bool:
+        """Sync what the full files have entries of and free them; whether all could be freed."""
+        with self._changed:
+            full = list(self._full)
+        for file in full:
+            try:
+                if self._settle(file):
+                    self._free_file(file)
+            except OSError as error:
+                self._report("journal_checkpoint_failed", file=str(file.path), error=str(error))
+        with self._changed:
+            return not self._full
+
+    def _settle(self, file: JournalFile) -> bool:
+        """Sync every log with entries in a file and write the recovery points. Raises OSError."""
+        for name in sorted(file.names):
+            log = self._logs.get(name)
+            synced = None if log is None else log.settle()
+            if synced is not None:
+                self.points.note(name, synced)
+            elif exists(self._files, self._directory / name):
+                continue
+            # Otherwise it belonged to a topic that was deleted.
+            with self._changed:
+                file.names.discard(name)
+        if file.names:
+            return False
+        self.points.write()
+        return True
+
+    def _free_file(self, file: JournalFile) -> None:
+        """Use a settled file again, or remove one that has failed. Raises OSError."""
+        if file.broken:
+            file.file.close()
+            self._files.remove(file.path)
+            self._files.sync_directory(self._directory)
+        else:
+            try:
+                self._begin_generation(file)
+            except OSError:
+                file.broken = True
+                file.file.close()
+                raise
+        with self._changed:
+            self._full.remove(file)
+            if not file.broken:
+                self._free.append(file)
+
+    def close(self) -> bool:
+        """Checkpoint and remove the files; False if some must stay, for logs that have failed."""
+        with self._changed:
+            while self._checkpointing is not None:
+                self._changed.wait()
+            if self._current is not None:
+                self._full.append(self._current)
+                self._current = None
+        settled = self.checkpoint()
+        with suppress(OSError):
+            self.points.write()
+            self._remove_free()
+        for file in [*self._full, *self._free]:
+            file.file.close()
+        return settled
+
+    def _remove_free(self) -> None:
+        while self._free:
+            file = self._free.pop()
+            file.file.close()
+            self._files.remove(file.path)

@@ -1,0 +1,142 @@
+"""Lives of a data directory with a journal, made from a seed, and what a power loss leaves of them.
+
+Every moment at which something goes to the disk may be the one at which power is lost. A story
+keeps what the disk would hold then, and afterwards opens it as a server does.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.frames import HEADER_BYTES
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.replay import replay_all
+from protocol.batch import LogRecord, build_batch, read_records
+from tests.support.power import SimulatedDisk
+
+DATA = Path("/data")
+NAMES = ("__consumer_offsets-0", "orders-0", "orders-1")
+SEGMENT_BYTES = 4_000
+CAPACITY = HEADER_BYTES + 6_000
+SNAPSHOTS = 12
+
+
+class TestedJournal(Journal):
+    """Checkpoints when it is told to, in the same thread, so that a story is the same each time."""
+
+    def begin_checkpoint(self) -> None:
+        self.checkpoint()
+
+
+@dataclass
+class Model:
+    """What was written to every log, and how much of it was acknowledged."""
+
+    written: dict[str, list[bytes]] = field(default_factory=lambda: {name: [] for name in NAMES})
+    acknowledged: dict[str, int] = field(default_factory=lambda: dict.fromkeys(NAMES, 0))
+
+    def copy(self) -> "Model":
+        written = {name: list(values) for name, values in self.written.items()}
+        return Model(written, dict(self.acknowledged))
+
+
+class Story:
+    """One life after the other on a disk."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.disk = SimulatedDisk()
+        self.disk.names_now[DATA] = self.disk.durable_names[DATA] = None
+        self.model = Model()
+        self.snapshots: list[tuple[SimulatedDisk, Model]] = []
+        self.reports: list[str] = []
+        self.odds = 0.0
+
+    def report(self, event: str, **_fields: object) -> None:
+        self.reports.append(event)
+
+    def _operation(self, _operation: str) -> None:
+        if self.random.random() < self.odds and len(self.snapshots) < SNAPSHOTS:
+            self.snapshots.append((self.disk.lose_power(self.random), self.model.copy()))
+
+    def open(self, disk: SimulatedDisk) -> tuple[Journal, list[SegmentLog]]:
+        """What a start does."""
+        journal = TestedJournal(DATA, capacity=CAPACITY, files=disk, report=self.report)
+        replay_all(journal, DATA, self.report, disk)
+        logs = [
+            SegmentLog(DATA / name, files=disk, segment_bytes=SEGMENT_BYTES, journal=journal)
+            for name in NAMES
+        ]
+        return journal, logs
+
+    async def play(self, lives: int = 3) -> None:
+        """Live; a life ends with a kill, a clean stop or a loss of power."""
+        for _ in range(lives):
+            journal, logs = self.open(self.disk)
+            self.check(self.model, logs)
+            self.odds = 0.05
+            self.disk.on_operation = self._operation
+            flusher = Flusher(journal=journal)
+            for _ in range(self.random.randint(0, 40)):
+                await self._turn(flusher, logs)
+            if self.random.random() < 0.3:
+                await flusher.close()
+                for log in logs:
+                    log.close()
+                assert journal.close()
+            self.odds = 0.0
+            await flusher.close()
+            if self.random.random() < 0.5:
+                self.disk = self.disk.lose_power(self.random)
+        for disk, model in self.snapshots:
+            _journal, logs = self.open(disk)
+            self.check(model, logs)
+            # Once more: what a replay has done must not depend on memory.
+            _journal, logs = self.open(disk.lose_power(self.random))
+            self.check(model, logs)
+
+    async def _turn(self, flusher: Flusher, logs: list[SegmentLog]) -> None:
+        """Some appends to some logs, one pass, and what it acknowledges."""
+        futures = []
+        for log in self.random.sample(logs, self.random.randint(1, len(logs))):
+            for _ in range(self.random.randint(1, 3)):
+                written = self.model.written[log.directory.name]
+                size = self.random.choice((1, 30, 30, 30, 200, 1_500))
+                value = b"%d:" % len(written) + self.random.randbytes(size)
+                # Before the append: it may roll the segment, and so sync what was there.
+                written.append(value)
+                log.append(build_batch([LogRecord(b"key", value, 1)]))
+            futures.append((log, flusher.flush(log), log.end_offset))
+        for log, future, end in futures:
+            await future
+            self.model.acknowledged[log.directory.name] = end
+
+    def check(self, model: Model, logs: list[SegmentLog]) -> None:
+        """Everything acknowledged is there, and nothing that was not written in that order."""
+        for log in logs:
+            name = log.directory.name
+            found = values_of(log)
+            written = model.written[name]
+            assert found == written[: len(found)], f"{name} holds what was not written so"
+            assert len(found) >= model.acknowledged[name], f"{name} has lost what was acknowledged"
+            if model is self.model:
+                del written[len(found) :]
+
+
+def values_of(log: SegmentLog) -> list[bytes]:
+    """The value of every record."""
+    return [
+        record.value or b""
+        for header, chunk, at in log.batches()
+        for record in read_records(header, chunk, at)
+    ]
+
+
+def play(seed: int) -> Story:
+    """The story of a seed. Raises AssertionError, CorruptLog where something was lost."""
+    story = Story(seed)
+    asyncio.run(story.play())
+    return story
