@@ -7,9 +7,10 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 ARGS ?=
 SEEDS ?= 1000
+ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help run test cover sim check format docs demo oracle bench mutate clean
+.PHONY: help run test cover sim crash check format docs demo oracle bench mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +39,9 @@ cover: $(VENV)/dev ## every branch of the pure core is covered by its own tests
 
 sim: $(VENV)/dev ## simulate SEEDS worlds; a failing one prints its story and how to repeat it
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+crash: $(VENV)/dev ## kill a server under load ROUNDS times, and look whether anything is lost
+	$(BIN)/python -m tests.crash --rounds $(ROUNDS)
 
 check: $(VENV)/dev ## format, lint, types, import rules, generated files
 	$(BIN)/ruff format --check .

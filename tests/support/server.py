@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -58,13 +58,22 @@ def wait_until_it_answers(bootstrap: str, within: float) -> None:
 class ServerProcess:
     """A server with a data directory and ports that stay the same over restarts."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        """Prepare it; `settings` are properties besides the addresses and the directory."""
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        program: Sequence[str] = ("coordinator_server",),
+    ) -> None:
+        """Prepare it; `settings` are properties besides the addresses and the directory.
+
+        `program` is the module to run, and arguments of its own.
+        """
         self.directory = directory
         self.port = free_port()
         self.http_port = free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.log = directory / "server.log"
+        self._program = program
         self._settings = {
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "http.listener": f"127.0.0.1:{self.http_port}",
@@ -102,7 +111,7 @@ class ServerProcess:
         if self.running:
             raise RuntimeError("the server is running already")
         self.directory.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "coordinator_server", "run"]
+        command = [sys.executable, "-m", *self._program, "run"]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         with self.log.open("ab") as log:
@@ -132,6 +141,14 @@ class ServerProcess:
         process = self._running()
         process.kill()
         process.wait()
+
+    def ended(self, within: float) -> int | None:
+        """Wait for it to end by itself: its exit code, None if it still runs."""
+        assert self._process is not None
+        try:
+            return self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            return None
 
     def terminate(self, within: float = 15.0) -> int:
         """SIGTERM; its exit code. Raises AssertionError with the log if it goes on running."""

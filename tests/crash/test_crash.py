@@ -1,0 +1,34 @@
+"""A server killed at any moment, and at the worst ones, has lost nothing it had acknowledged."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.crash.ordeal import POINTS, RANDOM, Ordeal
+
+
+@pytest.mark.slow
+def test_killed_at_every_named_point_and_at_random_moments_it_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    random = Random(11)
+    with Ordeal(tmp_path, seed=11) as ordeal:
+        for point in (*POINTS, RANDOM, RANDOM):
+            assert ordeal.round(point, random.randint(1, 8)) == []
+            if point in ("swap-named", "deleted"):
+                ordeal.die_at_start(random.randint(1, 12))
+        assert ordeal.end() == []
+        assert ordeal.kills >= 20
+        assert ordeal.acknowledged > 500
+
+
+@pytest.mark.parametrize(
+    ("plant", "point"), [("forget-swaps", "deleted-named"), ("cut-last", RANDOM)]
+)
+def test_a_start_that_loses_something_is_noticed(tmp_path: Path, plant: str, point: str) -> None:
+    with Ordeal(tmp_path, seed=3, plant=plant) as ordeal:
+        problems: list[str] = []
+        for _ in range(4):
+            problems = problems or ordeal.round(point)
+        assert problems
