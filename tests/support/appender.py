@@ -12,23 +12,29 @@ from uuid import UUID
 from coordinator_server.storage.base import PartitionLog
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.storage import SegmentStorage
 from tests.support.records import loaded, record
 
 PARTITIONS = 3
 SEGMENT_BYTES = 4_000
+JOURNAL_BYTES = 30_000
 
 
 def open_storage(data: Path) -> tuple[DataDirectory, SegmentStorage]:
     """The storage that the process writes, for those who look at what it left."""
     directory = DataDirectory(data, node_id=1, cluster_id=None)
+    journal = Journal(data, capacity=JOURNAL_BYTES)
+    replay_all(journal, data, ignore)
     storage = SegmentStorage(
         directory,
-        Flusher(),
+        Flusher(journal=journal),
         partitions=PARTITIONS,
         segment_bytes=SEGMENT_BYTES,
         topic_id=UUID(int=1),
         report=ignore,
+        journal=journal,
     )
     return directory, storage
 
