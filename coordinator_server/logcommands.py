@@ -160,3 +160,41 @@ def _describe(place: "Damage", *, really: bool) -> str:
     offsets = f"offsets {place.first_offset} to "
     offsets += "the segment's end" if place.next_offset is None else str(place.next_offset - 1)
     return f"{place}\n  {place.cut} bytes ({offsets}) {what}; {rest}"
+
+
+@log.command()
+def checkpoint(
+    data: Annotated[Path, typer.Option("--data", help="The data directory (log.dirs).")],
+    accept_loss: Annotated[
+        bool,
+        typer.Option("--accept-loss", help="Go on where records before the journal's are gone."),
+    ] = False,
+) -> None:
+    """Put what a crash has left in the journal into the segments: plain Kafka directories then."""
+    from coordinator_server import logtool
+    from coordinator_server.storage.segments.directory import DirectoryInUse
+    from coordinator_server.storage.segments.journal import Journal
+    from coordinator_server.storage.segments.replay import replay_all
+
+    found = 0
+
+    def say(event: str, **fields: object) -> None:
+        nonlocal found
+        found += 1
+        details = ", ".join(f"{name} {value}" for name, value in fields.items())
+        typer.echo(f"{event.replace('_', ' ')}: {details}", err=event != "journal_replayed")
+
+    if not data.is_dir():
+        _fail(f"{data}: expected a data directory", code=2)
+    try:
+        with logtool.held(data):
+            journal = Journal(data, writes=False, fills_gaps=accept_loss, report=say)
+            replay_all(journal, data, say)
+            emptied = journal.close()
+    except DirectoryInUse as error:
+        _fail(error.strerror or str(error))
+    except OSError as error:
+        _fail(str(error))
+    if not emptied:
+        _fail("the journal is kept for the logs above; mend them and run this again")
+    typer.echo("the journal was empty" if not found else "the journal is empty now")

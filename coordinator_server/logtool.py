@@ -358,7 +358,7 @@ def held(data: Path) -> Iterator[None]:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise DirectoryInUse(
-                error.errno, f"{data} is in use by a server; stop it before a repair"
+                error.errno, f"{data} is in use by a server; stop it first"
             ) from error
         yield
     finally:

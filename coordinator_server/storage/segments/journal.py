@@ -74,6 +74,7 @@ class Journal:
         *,
         capacity: int = DEFAULT_BYTES,
         writes: bool = True,
+        fills_gaps: bool = False,
         files: Files = SYSTEM_FILES,
         report: Report = lambda *_args, **_fields: None,
     ) -> None:
@@ -81,6 +82,8 @@ class Journal:
         self.points = RecoveryPoints(directory, files)
         self.is_written = writes
         """Whether logs hand over what they append; otherwise it is only replayed."""
+        self.fills_gaps = fills_gaps
+        """Whether a replay goes on where a segment has lost what came before; somebody said so."""
         self._directory = directory
         self._capacity = capacity
         self._files = files

@@ -107,6 +107,8 @@ class SegmentLog:
         if not entries:
             return
         position = active.position_behind(entries[0][0])
+        if position is None and self._journal.fills_gaps:
+            position = active.size
         if position is None:
             raise CorruptLog(
                 f"{active.path} does not reach offset {entries[0][0]}, where the journal goes on: "
