@@ -210,8 +210,8 @@ class App:
             clock=self._clock,
             ids=self._ids,
         )
-        context = SessionContext(services, self.counters, self.report, given.faults)
-        return SocketServer(context, Anonymous(), SystemClock())
+        self.session_context = SessionContext(services, self.counters, self.report, given.faults)
+        return SocketServer(self.session_context, Anonymous(), SystemClock())
 
     # --- start and stop ---
 

@@ -1,0 +1,303 @@
+"""What a request costs inside the server: bytes in, bytes out, no socket and no disk to sync.
+
+`python -m benchmarks.turn [WORK ...] [--profile]`. The whole server is there, with its log in files
+that are not synced; what is missing is the network, which `benchmarks.side_by_side` has.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import gc
+import os
+import pstats
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvloop
+from benchmarks.tables import table
+
+from coordinator_server.app import App
+from coordinator_server.config import load
+from coordinator_server.net.session import Session
+from coordinator_server.observe import log
+from coordinator_server.ports import ANONYMOUS
+from protocol.api_keys import ApiKey
+from protocol.codec import request_encoder, response_decoder
+from protocol.headers import is_flexible, response_header_version
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+TOPIC = "orders"
+PARTITIONS = 100
+CLIENT = b"benchmark"
+CLIENTS = 16
+SETTINGS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "http.listener": "",
+    "log.flush": "os",
+    "group.initial.rebalance.delay.ms": "0",
+    "topics": f"{TOPIC}:{PARTITIONS}",
+}
+
+
+class Client:
+    """A session, and the shell round it, that keeps what is sent."""
+
+    def __init__(self, app: App, number: int) -> None:
+        self.group = f"group-{number}"
+        self.member = ""
+        self.generation = -1
+        self.late = asyncio.Event()
+        self._app = app
+        self._session = Session(
+            app.session_context, self, listener="PLAINTEXT", host="127.0.0.1", principal=ANONYMOUS
+        )
+
+    # --- net.session.Shell ---
+
+    def wake(self) -> None:
+        """An answer came late."""
+        self.late.set()
+
+    def run(self, handling: Coroutine[Any, Any, None]) -> None:
+        """Run the handling of a request."""
+        self._task = asyncio.get_running_loop().create_task(handling)
+
+    async def aside(self, work: Callable[[], Any]) -> Any:
+        """Do the work here: nobody else waits."""
+        return work()
+
+    # --- requests ---
+
+    def give(self, chunk: bytes) -> bytes:
+        """Hand over bytes; what is answered at once."""
+        self._session.receive(chunk, time.monotonic_ns() // 1_000_000)
+        return self._session.take()
+
+    async def ask(self, chunk: bytes) -> bytes:
+        """Hand over one request and wait for its answer."""
+        self.late.clear()
+        answer = self.give(chunk)
+        while not answer:
+            await self.late.wait()
+            self.late.clear()
+            answer = self._session.take()
+        return answer
+
+    def take(self) -> bytes:
+        """What has been answered late."""
+        return self._session.take()
+
+    async def call(self, key: ApiKey, version: int, request: Any) -> Any:
+        """Hand over one request; its decoded answer."""
+        answer = await self.ask(frame(key, version, request))
+        start = 8 + response_header_version(key, version)
+        return response_decoder(key, version)(answer, start, len(answer))
+
+    async def join(self) -> None:
+        """Become the one member of the client's group."""
+        protocols = [JoinGroupRequestProtocol("range", b"metadata")]
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=60_000,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+        joined = await self.call(ApiKey.JOIN_GROUP, 7, request)
+        self.member = request.member_id = joined.member_id
+        joined = await self.call(ApiKey.JOIN_GROUP, 7, request)
+        self.generation = joined.generation_id
+        assignments = [SyncGroupRequestAssignment(self.member, b"assignment")]
+        synced = await self.call(
+            ApiKey.SYNC_GROUP,
+            4,
+            SyncGroupRequest(
+                group_id=self.group,
+                generation_id=self.generation,
+                member_id=self.member,
+                assignments=assignments,
+            ),
+        )
+        if joined.error_code or synced.error_code:
+            raise RuntimeError(f"{self.group} did not become Stable: {joined}, {synced}")
+
+
+def frame(key: ApiKey, version: int, request: Any) -> bytes:
+    """A request as a client sends it."""
+    head = struct.pack(">hhih", key, version, 1, len(CLIENT)) + CLIENT
+    body = (b"\0" if is_flexible(key, version) else b"") + request_encoder(key, version)(request)
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def _heartbeat(client: Client) -> bytes:
+    request = HeartbeatRequest(client.group, client.generation, client.member, None)
+    return frame(ApiKey.HEARTBEAT, 4, request)
+
+
+def _commit(client: Client, partitions: int) -> bytes:
+    offsets = [OffsetCommitRequestPartition(i, 1_000_000 + i) for i in range(partitions)]
+    request = OffsetCommitRequest(
+        group_id=client.group,
+        generation_id_or_member_epoch=client.generation,
+        member_id=client.member,
+        topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=offsets)],
+    )
+    return frame(ApiKey.OFFSET_COMMIT, 8, request)
+
+
+def _fetch(client: Client) -> bytes:
+    topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=list(range(50)))]
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=client.group, topics=topics)]
+    )
+    return frame(ApiKey.OFFSET_FETCH, 8, request)
+
+
+WORKS: dict[str, tuple[Callable[[Client], bytes], int]] = {
+    "heartbeat, 1 in flight": (_heartbeat, 1),
+    "heartbeat, 16 in flight": (lambda client: _heartbeat(client) * 16, 16),
+    "commit of 1 partition": (lambda client: _commit(client, 1), 1),
+    "commit of 50 partitions": (lambda client: _commit(client, 50), 1),
+    "fetch of 50 partitions": (_fetch, 1),
+}
+"""A chunk of each work, and how many requests are in it."""
+
+CREATE = "create a one-member group, up to Stable"
+
+
+async def _rounds(clients: list[Client], chunks: list[bytes], rounds: int) -> None:
+    """Every client hands over its chunk, and all wait for all, as often as is asked for."""
+    for _ in range(rounds):
+        late = []
+        for client, chunk in zip(clients, chunks, strict=True):
+            client.late.clear()
+            if not client.give(chunk):
+                late.append(client)
+        for client in late:
+            await client.late.wait()
+            client.take()
+
+
+async def measure(name: str, seconds: float, profile: cProfile.Profile | None) -> float:
+    """Microseconds of CPU per request."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        app = App(load(environ={}, flags={**SETTINGS, "log.dirs": directory}).config)
+        await app.start()
+        try:
+            while not app.coordinator.is_ready:
+                await asyncio.sleep(0.01)
+            if name == CREATE:
+                return await _creations(app, seconds, profile)
+            return await _requests(app, name, seconds, profile)
+        finally:
+            await app.stop()
+
+
+async def _requests(
+    app: App, name: str, seconds: float, profile: cProfile.Profile | None
+) -> float:
+    make, requests = WORKS[name]
+    clients = [Client(app, number) for number in range(CLIENTS)]
+    for client in clients:
+        await client.join()
+    chunks = [make(client) for client in clients]
+    await _round(clients, chunks)
+    with _costs(profile) as costs:
+        while time.process_time() - costs.begin < seconds:
+            await _round(clients, chunks)
+            costs.count += CLIENTS * requests
+    return costs.microseconds
+
+
+async def _round(clients: list[Client], chunks: list[bytes]) -> None:
+    """Every client hands over its chunk, and then all wait for all."""
+    late = []
+    for client, chunk in zip(clients, chunks, strict=True):
+        client.late.clear()
+        if not client.give(chunk):
+            late.append(client)
+    for client in late:
+        await client.late.wait()
+        client.take()
+
+
+async def _creations(app: App, seconds: float, profile: cProfile.Profile | None) -> float:
+    with _costs(profile) as costs:
+        while time.process_time() - costs.begin < seconds:
+            await asyncio.gather(
+                *(Client(app, costs.count + number).join() for number in range(CLIENTS))
+            )
+            costs.count += CLIENTS
+    return costs.microseconds
+
+
+class _Costs:
+    def __init__(self) -> None:
+        self.count = 0
+        self.begin = time.process_time()
+        self.end = 0.0
+
+    @property
+    def microseconds(self) -> float:
+        return (self.end - self.begin) / self.count * 1e6
+
+
+@contextmanager
+def _costs(profile: cProfile.Profile | None) -> Iterator[_Costs]:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
+    if profile is not None:
+        profile.enable()
+    costs = _Costs()
+    yield costs
+    costs.end = time.process_time()
+    if profile is not None:
+        profile.disable()
+
+
+def main() -> None:
+    """Measure what is asked for, by default everything."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("works", nargs="*", metavar="WORK", help="part of a name; default: all")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of CPU for each")
+    parser.add_argument("--repeat", type=int, default=3, help="the least of so many counts")
+    parser.add_argument("--profile", action="store_true", help="print where the time goes")
+    arguments = parser.parse_args()
+    names = [
+        name
+        for name in (*WORKS, CREATE)
+        if not arguments.works or any(part in name for part in arguments.works)
+    ]
+    log.configure(line_format="json", fd=os.open(os.devnull, os.O_WRONLY))
+    rows = []
+    for name in names:
+        costs = [
+            uvloop.run(measure(name, arguments.seconds, None)) for _ in range(arguments.repeat)
+        ]
+        rows.append((name, f"{min(costs):.2f}"))
+        if arguments.profile:
+            profile = cProfile.Profile()
+            uvloop.run(measure(name, arguments.seconds, profile))
+            pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+    print(table(("work", "CPU us"), rows, texts=1))
+
+
+if __name__ == "__main__":
+    main()
