@@ -200,7 +200,7 @@ async def measure(name: str, seconds: float, profile: cProfile.Profile | None) -
         app = App(load(environ={}, flags={**SETTINGS, "log.dirs": directory}).config)
         await app.start()
         try:
-            while not app.coordinator.is_ready:
+            while not app.coordinator.is_ready:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.01)
             if name == CREATE:
                 return await _creations(app, seconds, profile)
@@ -209,9 +209,7 @@ async def measure(name: str, seconds: float, profile: cProfile.Profile | None) -
             await app.stop()
 
 
-async def _requests(
-    app: App, name: str, seconds: float, profile: cProfile.Profile | None
-) -> float:
+async def _requests(app: App, name: str, seconds: float, profile: cProfile.Profile | None) -> float:
     make, requests = WORKS[name]
     clients = [Client(app, number) for number in range(CLIENTS)]
     for client in clients:

@@ -139,25 +139,21 @@ def stamped(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
 
 def _record(record: LogRecord, delta: int, base_timestamp: int) -> bytes:
     key, value = record.key, record.value
-    if key is None or value is None or record.headers:
+    if (
+        key is None
+        or value is None
+        or record.headers
+        or record.timestamp != base_timestamp
+        or len(key) + len(value) + delta >= _TABULATED - _FRAMING
+    ):
         return _unusual_record(record, delta, base_timestamp)
-    body = b"".join(
-        (
-            b"\0",
-            _varint(record.timestamp - base_timestamp),
-            _varint(delta),
-            _varint(len(key)),
-            key,
-            _varint(len(value)),
-            value,
-            b"\0",
-        )
-    )
-    return _varint(len(body)) + body
+    number, key_size, value_size = _VARINTS[delta], _VARINTS[len(key)], _VARINTS[len(value)]
+    size = 3 + len(number) + len(key_size) + len(key) + len(value_size) + len(value)
+    return b"".join((_VARINTS[size], b"\0\0", number, key_size, key, value_size, value, b"\0"))
 
 
 def _unusual_record(record: LogRecord, delta: int, base_timestamp: int) -> bytes:
-    """A record with nulls or headers."""
+    """A record with nulls, headers or a time of its own, or a long one."""
     parts = [b"\0", _varint(record.timestamp - base_timestamp), _varint(delta)]
     for blob in (record.key, record.value):
         parts += (b"\x01",) if blob is None else (_varint(len(blob)), blob)
@@ -186,8 +182,10 @@ def _long_varint(number: int) -> bytes:
     return bytes(out)
 
 
-_TABULATED: Final = 512
+_TABULATED: Final = 1024
 """The lengths and deltas that nearly every record has."""
+_FRAMING: Final = 16
+"""At least what a short record has beside its key and value."""
 _VARINTS: Final = [_long_varint(number) for number in range(_TABULATED)]
 
 

@@ -4,6 +4,8 @@ import struct
 from functools import lru_cache
 
 _MASK = 0xFFFFFFFF
+LONGEST_REMEMBERED = 300
+"""Characters: ids may have 32 KiB, and a cache of such would be no small thing."""
 
 
 def java_hash(text: str) -> int:
@@ -20,9 +22,15 @@ def positive(number: int) -> int:
     return 0 if number == -(1 << 31) else abs(number)
 
 
-@lru_cache(maxsize=65_536)
 def partition_for(key: str, partitions: int) -> int:
     """Which of `partitions` log partitions a group or transactional id belongs to."""
+    if len(key) > LONGEST_REMEMBERED:
+        return positive(java_hash(key)) % partitions
+    return _usual_partition_for(key, partitions)
+
+
+@lru_cache(maxsize=65_536)
+def _usual_partition_for(key: str, partitions: int) -> int:
     return positive(java_hash(key)) % partitions
 
 

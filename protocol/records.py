@@ -8,6 +8,7 @@ read, and tagged fields of later versions are kept. Record types not known here 
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from protocol.errors import Malformed
@@ -103,13 +104,31 @@ _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _OFFSET_HEAD = struct.Struct(">hqi")
 """Version, offset and leader epoch of an offset's value from version 3 on."""
+_PLAIN_OFFSET = struct.Struct(">hqiBqB")
+"""A value of version 4: empty metadata, its time, no tagged fields."""
 
 
 def encode_key(key: RecordKey) -> bytes:
     """The bytes of a key, in the type Kafka 4.1.1 writes."""
     if isinstance(key, OffsetCommitKey):
-        return b"\0\1" + _string(key.group) + _string(key.topic) + _INT.pack(key.partition)
+        return offset_key_prefix(key.group, key.topic) + _INT.pack(key.partition)
     return b"\0\2" + _string(key.group)
+
+
+def offset_key_prefix(group: str, topic: str) -> bytes:
+    """What the keys of all partitions of a topic begin with; four bytes, the partition, follow."""
+    if len(group) + len(topic) > _LONGEST_REMEMBERED:
+        return _offset_key_prefix(group, topic)
+    return _usual_key_prefix(group, topic)
+
+
+def _offset_key_prefix(group: str, topic: str) -> bytes:
+    return b"\0\1" + _string(group) + _string(topic)
+
+
+_usual_key_prefix = lru_cache(maxsize=16_384)(_offset_key_prefix)
+_LONGEST_REMEMBERED: Final = 600
+"""Characters of what is cached."""
 
 
 def encode_value(value: RecordValue) -> bytes:
@@ -142,6 +161,17 @@ def encode_value(value: RecordValue) -> bytes:
             _LONG.pack(value.commit_timestamp),
             _encode_tags(tags),
         )
+    )
+
+
+def pack_offset(
+    offset: int, leader_epoch: int, metadata: str, commit_timestamp: int, expire_timestamp: int = -1
+) -> bytes:
+    """The value of a committed offset, as `encode_value` writes it, without making an object."""
+    if not metadata and expire_timestamp == -1:
+        return _PLAIN_OFFSET.pack(4, offset, leader_epoch, 1, commit_timestamp, 0)
+    return encode_value(
+        OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, expire_timestamp)
     )
 
 

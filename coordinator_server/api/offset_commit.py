@@ -8,11 +8,14 @@ The empty group id is a group like any other here. What is committed of a topic 
 does not exist is refused there and harms nothing else.
 """
 
+from collections.abc import Iterable
+from itertools import repeat
+
 from coordinator_server.api.call import Call
 from coordinator_server.api.readable import readable_partitions
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Committed, Refuse, Result
-from coordinator_server.group.events import CommitOffsets, OffsetToCommit
+from coordinator_server.group.events import CommitOffsets
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import Ticket
 from protocol.errors import ErrorCode
@@ -23,58 +26,76 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from protocol.offset_answers import commit_accepted
 
 FIRST_WITH_NOT_FOUND = 9
-NO_TOPIC_ID = bytes(16)
-"""As Kafka writes it for versions that name topics by name."""
 
 
 class _Commit:
-    """The answer as it takes shape, and beside it what is put before the group."""
+    """What was asked, and what of it is put before the group."""
 
-    __slots__ = ("accepted", "call", "offsets", "response")
+    __slots__ = ("_call", "_refused", "_request", "topics")
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.response = OffsetCommitResponse()
-        self.accepted: list[OffsetCommitResponsePartition] = []
-        self.offsets: list[OffsetToCommit] = []
-        """The group's part, in the order of `accepted`."""
+    def __init__(self, call: Call, request: OffsetCommitRequest, services: Services) -> None:
+        self._call = call
+        self._request = request
+        self._refused: dict[tuple[str, int], ErrorCode] = {}
+        """Errors by topic and partition."""
+        self.topics = [
+            accepted
+            for topic in request.topics
+            if (accepted := self._accepted(topic, services)).partitions
+        ]
+        """The group's part, in the order of the request."""
 
-    def add(self, topic: OffsetCommitRequestTopic, services: Services) -> None:
-        """Answer for what does not exist or is not allowed, keep the rest for the group."""
-        name = topic.name
-        partitions, error = readable_partitions(self.call, name, services)
-        answers = []
-        for given in topic.partitions:
-            index = given.partition_index
-            answer = OffsetCommitResponsePartition(index, error)
-            answers.append(answer)
-            if 0 <= index < partitions:
-                answer.error_code = ErrorCode.NONE
-                self.accepted.append(answer)
-                self.offsets.append(
-                    OffsetToCommit(
-                        name,
-                        index,
-                        given.committed_offset,
-                        given.committed_leader_epoch,
-                        given.committed_metadata or "",
-                        NO_TOPIC_ID,
-                    )
-                )
-        self.response.topics.append(OffsetCommitResponseTopic(name=name, partitions=answers))
+    def _accepted(
+        self, topic: OffsetCommitRequestTopic, services: Services
+    ) -> OffsetCommitRequestTopic:
+        """What exists of a topic and may be committed; the rest is refused."""
+        name, given = topic.name, topic.partitions
+        partitions, error = readable_partitions(self._call, name, services)
+        accepted = [each for each in given if 0 <= each.partition_index < partitions]
+        if len(accepted) == len(given):
+            return topic
+        for each in given:
+            if not 0 <= each.partition_index < partitions:
+                self._refused[name, each.partition_index] = error
+        return OffsetCommitRequestTopic(name=name, partitions=accepted)
 
     def deliver(self, result: Result) -> None:
-        """Put the group's verdict into its places and answer."""
+        """Answer with the group's verdict, and what was refused before it was asked."""
         if isinstance(result, Refuse):
-            for answer in self.accepted:
-                answer.error_code = result.error
+            self._answer(repeat(result.error))
+            return
+        assert isinstance(result, Committed)
+        if self._refused or any(result.errors):
+            self._answer(result.errors)
         else:
-            assert isinstance(result, Committed)
-            for answer, error in zip(self.accepted, result.errors, strict=True):
-                answer.error_code = error
-        self.call.answer(self.response)
+            self._call.answer_body(commit_accepted(self._call.version, self._request.topics))
+
+    def refuse(self) -> OffsetCommitResponse:
+        """The answer where nothing is left for the group."""
+        return self._response(())
+
+    def _answer(self, errors: Iterable[ErrorCode]) -> None:
+        self._call.answer(self._response(errors))
+
+    def _response(self, errors: Iterable[ErrorCode]) -> OffsetCommitResponse:
+        """The answer; `errors` are those of the group's part."""
+        coming = iter(errors)
+        response = OffsetCommitResponse()
+        for topic in self._request.topics:
+            partitions = []
+            for each in topic.partitions:
+                index = each.partition_index
+                error = self._refused.get((topic.name, index))
+                partitions.append(
+                    OffsetCommitResponsePartition(index, next(coming) if error is None else error)
+                )
+            response.topics.append(
+                OffsetCommitResponseTopic(name=topic.name, partitions=partitions)
+            )
+        return response
 
 
 def handle(
@@ -84,17 +105,15 @@ def handle(
     group_id = request.group_id
     if not services.authorizer.allowed(call.caller, Operation.READ, Resource.GROUP, group_id):
         return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
-    commit = _Commit(call)
-    for topic in request.topics:
-        commit.add(topic, services)
-    if not commit.offsets:
-        return commit.response
+    commit = _Commit(call, request, services)
+    if not commit.topics:
+        return commit.refuse()
     event = CommitOffsets(
         Ticket(commit.deliver),
         request.member_id,
         request.group_instance_id,
         request.generation_id_or_member_epoch,
-        commit.offsets,
+        commit.topics,
         request.retention_time_ms,
         call.version >= FIRST_WITH_NOT_FOUND,
     )

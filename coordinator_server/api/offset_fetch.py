@@ -16,7 +16,7 @@ from typing import NamedTuple
 from coordinator_server.api.call import Call
 from coordinator_server.api.gather import Gather
 from coordinator_server.api.services import Services
-from coordinator_server.group.effects import Fetched, FetchedOffset, Refuse, Result
+from coordinator_server.group.effects import Fetched, FetchedTopic, Refuse, Result, unpacked
 from coordinator_server.group.events import FetchOffsets
 from coordinator_server.ports import Operation, Resource
 from protocol.errors import ErrorCode
@@ -29,6 +29,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from protocol.offset_answers import fetched, fetched_group
 
 FIRST_WITH_GROUP_ERROR = 2
 FIRST_BATCHED = 8
@@ -36,8 +37,8 @@ FIRST_BATCHED = 8
 Topics = list[tuple[str, list[int]]]
 """Topics with their partitions."""
 
-Offsets = list[tuple[str, Sequence[FetchedOffset]]]
-"""Topics with the offsets of their partitions."""
+Offsets = Sequence[FetchedTopic]
+"""Topics with what was found of their partitions."""
 
 
 class Query(NamedTuple):
@@ -117,7 +118,11 @@ def _deliver(
         else _failed(call.version, query, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         for query, may in zip(queries, allowed, strict=True)
     ]
-    call.answer(_response(call.version, found))
+    if call.version < FIRST_BATCHED:
+        call.answer(_response(call.version, found))
+    else:
+        groups = [fetched_group(group.group_id, group.offsets, group.error) for group in found]
+        call.answer_body(fetched(groups), found[0].error if len(found) == 1 else ErrorCode.NONE)
 
 
 def _found(call: Call, query: Query, result: Result, services: Services) -> Found:
@@ -139,10 +144,7 @@ def _failed(version: int, query: Query, error: ErrorCode) -> Found:
 
 
 def _nothing(topics: Topics, error: ErrorCode) -> Offsets:
-    return [
-        (topic, [FetchedOffset(index, -1, -1, "", error) for index in indexes])
-        for topic, indexes in topics
-    ]
+    return [(topic, [(index, error) for index in indexes]) for topic, indexes in topics]
 
 
 def _response(version: int, found: Sequence[Found]) -> OffsetFetchResponse:
@@ -154,7 +156,9 @@ def _response(version: int, found: Sequence[Found]) -> OffsetFetchResponse:
                     topics=[
                         OffsetFetchResponseTopics(
                             name=topic,
-                            partitions=[OffsetFetchResponsePartitions(*each) for each in offsets],
+                            partitions=[
+                                OffsetFetchResponsePartitions(*unpacked(*each)) for each in offsets
+                            ],
                         )
                         for topic, offsets in group.offsets
                     ],
@@ -167,7 +171,8 @@ def _response(version: int, found: Sequence[Found]) -> OffsetFetchResponse:
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
-                name=topic, partitions=[OffsetFetchResponsePartition(*each) for each in offsets]
+                name=topic,
+                partitions=[OffsetFetchResponsePartition(*unpacked(*each)) for each in offsets],
             )
             for topic, offsets in group.offsets
         ],

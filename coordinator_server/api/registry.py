@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
@@ -77,10 +77,22 @@ REGISTRY = {int(api.key): api for api in _ROWS}
 """By API key."""
 
 
+class Again(Protocol):
+    """A request whose bytes have come before, but for the correlation id."""
+
+    success: bytes
+    """The body of the answer."""
+
+    def __call__(self, now_ms: int) -> bool:
+        """Whether the request is served, with `success`; False: nothing has happened yet."""
+        ...
+
+
 class Route:
     """Everything a session needs for one version of an API."""
 
     __slots__ = (
+        "again",
         "api",
         "api_key",
         "decode",
@@ -104,6 +116,8 @@ class Route:
         self.handle: Callable[..., Any] = module.handle
         self.is_async = inspect.iscoroutinefunction(module.handle)
         self.refuse: Callable[..., Any] = module.refuse
+        self.again: Callable[..., Again] | None = getattr(module, "Again", None)
+        """Made of a request, it serves the same bytes of the same connection once more."""
         self.tags = b"\0" if response_header_version(api.key, version) else b""
         """What stands between correlation id and body."""
 

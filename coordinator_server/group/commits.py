@@ -10,11 +10,19 @@ from coordinator_server.group.classic.validation import (
     text_too_long,
 )
 from coordinator_server.group.context import RECORD_OVERHEAD, Context
-from coordinator_server.group.effects import Committed, Effects, Fetched, Refuse, Rule
-from coordinator_server.group.events import CommitOffsets, FetchOffsets, OffsetToCommit
+from coordinator_server.group.effects import (
+    Committed,
+    Effects,
+    Fetched,
+    Refuse,
+    Rule,
+    WriteOffsets,
+)
+from coordinator_server.group.events import CommitOffsets, FetchOffsets
 from coordinator_server.group.memory import GroupMemory
 from protocol.errors import ErrorCode
-from protocol.records import OffsetCommitKey, OffsetCommitValue
+from protocol.messages.offset_commit import OffsetCommitRequestTopic
+from protocol.records import pack_offset
 
 _S = ClassicGroupState
 
@@ -28,24 +36,22 @@ def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects)
     classic = group.classic
     if classic is not None and classic.state in (_S.STABLE, _S.PREPARING_REBALANCE):
         classic.renew_session(classic.members[event.member_id], ctx.now)
-    errors = []
+    errors: list[ErrorCode] = []
     expires = _expire_timestamp(event, ctx)
-    for offset in event.offsets:
-        if _is_too_long(offset.metadata, expires, ctx):
-            errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
-            continue
-        errors.append(ErrorCode.NONE)
-        out.write(
-            OffsetCommitKey(group.group_id, offset.topic, offset.partition),
-            OffsetCommitValue(
-                offset=offset.offset,
-                leader_epoch=offset.leader_epoch,
-                metadata=offset.metadata,
-                commit_timestamp=ctx.wall,
-                expire_timestamp=expires,
-                topic_id=offset.topic_id,
-            ),
-        )
+    for topic in event.topics:
+        accepted = []
+        for given in topic.partitions:
+            metadata = given.committed_metadata or ""
+            if metadata and _is_too_long(metadata, expires, ctx):
+                errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                continue
+            errors.append(ErrorCode.NONE)
+            value = pack_offset(
+                given.committed_offset, given.committed_leader_epoch, metadata, ctx.wall, expires
+            )
+            accepted.append((given.partition_index, value))
+        if accepted:
+            out.writes.append(WriteOffsets(group.group_id, topic.name, accepted))
     out.reply(event.token, Committed(errors))
 
 
@@ -74,7 +80,7 @@ def _refuse(group: GroupMemory, event: CommitOffsets, ctx: Context) -> Refuse | 
         )
     elif not fits(group.group_id):
         return text_too_long("group id", group.group_id)
-    size = sum(map(_most_bytes, event.offsets)) + len(event.offsets) * 4 * len(group.group_id)
+    size = sum(_most_bytes(group.group_id, topic) for topic in event.topics)
     if size > ctx.limits.max_append_bytes:
         return Refuse(
             ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -84,8 +90,11 @@ def _refuse(group: GroupMemory, event: CommitOffsets, ctx: Context) -> Refuse | 
     return None
 
 
-def _most_bytes(offset: OffsetToCommit) -> int:
-    return RECORD_OVERHEAD + 4 * (len(offset.topic) + len(offset.metadata))
+def _most_bytes(group_id: str, topic: OffsetCommitRequestTopic) -> int:
+    """What the records of a topic's offsets can take."""
+    each = RECORD_OVERHEAD + 4 * (len(group_id) + len(topic.name))
+    texts = sum([len(given.committed_metadata or "") for given in topic.partitions])
+    return each * len(topic.partitions) + 4 * texts
 
 
 def _is_too_long(metadata: str, expires: int, ctx: Context) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from coordinator_server.group.events import Token
 from coordinator_server.group.reasons import Observation
 from protocol.errors import ErrorCode
-from protocol.records import RecordKey, RecordValue
+from protocol.records import OffsetCommitKey, RecordKey, RecordValue, decode_offset
 
 
 class Rule(StrEnum):
@@ -123,11 +123,28 @@ class FetchedOffset(NamedTuple):
     error: ErrorCode
 
 
+FetchedTopic = tuple[str, Sequence[tuple[int, bytes | ErrorCode | None]]]
+"""A topic and its partitions, each with the offset as its record has it, None where there is none,
+or the error why it is not told."""
+
+
+def unpacked(partition: int, found: bytes | ErrorCode | None) -> FetchedOffset:
+    """What was found of a partition, to be looked at."""
+    if found is None:
+        return FetchedOffset(partition, -1, -1, "", ErrorCode.NONE)
+    if isinstance(found, bytes):
+        value = decode_offset(found)
+        return FetchedOffset(
+            partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE
+        )
+    return FetchedOffset(partition, -1, -1, "", found)
+
+
 @dataclass(slots=True)
 class Fetched:
     """OffsetFetch of one group."""
 
-    topics: Sequence[tuple[str, Sequence[FetchedOffset]]]
+    topics: Sequence[FetchedTopic]
 
 
 @dataclass(slots=True)
@@ -178,6 +195,25 @@ class Write(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+class WriteOffsets(NamedTuple):
+    """Plain commits of one topic: their records to append, in order.
+
+    The values are as they will be in the log: most are never looked at again.
+    """
+
+    group_id: str
+    topic: str
+    offsets: Sequence[tuple[int, bytes]]
+    """Partitions and values."""
+
+    def writes(self) -> list[Write]:
+        """The same, one by one."""
+        return [
+            Write(OffsetCommitKey(self.group_id, self.topic, partition), decode_offset(value))
+            for partition, value in self.offsets
+        ]
+
+
 class Effects:
     """What one turn of a group brought about."""
 
@@ -185,7 +221,7 @@ class Effects:
     observed: list[Observation]
 
     def __init__(self) -> None:
-        self.writes: list[Write] = []
+        self.writes: list[Write | WriteOffsets] = []
         self.replies: list[Reply] = []
         self.observed = []
 

@@ -7,6 +7,8 @@ behaviour that depends on the version is a field that names the capability.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from protocol.messages.offset_commit import OffsetCommitRequestTopic
+
 Token = object
 """A parked or pending reply. The group hands it back with the result and never looks inside."""
 
@@ -78,20 +80,6 @@ class Leave:
 
 
 @dataclass(slots=True)
-class OffsetToCommit:
-    """One partition of an OffsetCommit."""
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int
-    """-1 where the version or the client has none."""
-    metadata: str
-    topic_id: bytes
-    """16 bytes; zeros where unknown."""
-
-
-@dataclass(slots=True)
 class CommitOffsets:
     """OffsetCommit, of the partitions that exist and the caller may commit."""
 
@@ -100,7 +88,8 @@ class CommitOffsets:
     group_instance_id: str | None
     generation: int
     """-1: not a member."""
-    offsets: Sequence[OffsetToCommit]
+    topics: Sequence[OffsetCommitRequestTopic]
+    """As they were decoded: there may be thousands of partitions."""
     retention_ms: int
     """-1: the configured retention."""
     knows_group_id_not_found: bool

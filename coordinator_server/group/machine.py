@@ -10,7 +10,7 @@ from typing import Any, Final
 from coordinator_server.group.classic.describe import describe
 from coordinator_server.group.classic.invariants import broken_rules
 from coordinator_server.group.classic.join import join, refuse_texts
-from coordinator_server.group.classic.members import heartbeat, leave
+from coordinator_server.group.classic.members import heartbeat, leave, renew
 from coordinator_server.group.classic.rebalance import (
     end_rebalance,
     metadata_value,
@@ -31,9 +31,7 @@ from coordinator_server.group.deletion import (
     expire_offsets,
     topics_deleted,
 )
-from coordinator_server.group.effects import (
-    Effects,
-)
+from coordinator_server.group.effects import Effects, WriteOffsets
 from coordinator_server.group.events import (
     CommitOffsets,
     DeleteGroup,
@@ -55,7 +53,7 @@ from coordinator_server.group.events import (
 from coordinator_server.group.memory import GroupMemory
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import Outcome, RebalanceReason, Round
-from coordinator_server.group.replay import apply, restore
+from coordinator_server.group.replay import apply, apply_packed, restore
 from protocol.records import (
     GroupMetadataKey,
 )
@@ -86,10 +84,20 @@ class Group(GroupMemory):
         try:
             _HANDLERS[type(event)](self, event, ctx, out)
             for write in out.writes:
-                apply(self, write.key, write.value, wall=ctx.wall)
+                if isinstance(write, WriteOffsets):
+                    apply_packed(self, write.topic, write.offsets, ctx.wall)
+                else:
+                    apply(self, write.key, write.value, wall=ctx.wall)
         except Exception as bug:
             raise TurnFailed(event, out) from bug
         return out
+
+    def renew(self, heartbeat: Heartbeat, now: int) -> bool:
+        """Take a heartbeat that brings about nothing but a success; False: `handle` has to say.
+
+        What nearly every request is needs no Effects. A bug raises whatever it raises.
+        """
+        return self.classic is not None and renew(self.classic, heartbeat, now)
 
     def next_deadline(self) -> int:
         """When to send a Tick, at the latest (monotonic milliseconds); NEVER if nothing is due."""

@@ -3,16 +3,17 @@
 Follows Kafka's `OffsetMetadataManager`. Offsets of an open transaction are pending per producer
 until its marker; a newer offset of the same partition, by position in the log, wins over them.
 
-A load leaves offsets as the bytes of their records until they are looked at: most never are.
+Offsets are kept as the bytes of their records and decoded when somebody looks: most are written
+again, or fetched as they are, before anybody does.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Final
 
-from coordinator_server.group.effects import FetchedOffset
+from coordinator_server.group.effects import FetchedTopic
 from protocol.errors import ErrorCode
-from protocol.records import OffsetCommitValue, decode_offset
+from protocol.records import OffsetCommitValue, decode_offset, encode_value
 
 TopicPartition = tuple[str, int]
 Packed = bytes
@@ -35,7 +36,7 @@ class OffsetStore:
     __slots__ = ("_committed", "pending")
 
     def __init__(self) -> None:
-        self._committed: dict[str, dict[int, OffsetCommitValue | Packed]] = {}
+        self._committed: dict[str, dict[int, Packed]] = {}
         """By topic and partition; read with `get` and `of_topic`, which unpack."""
         self.pending: dict[int, dict[TopicPartition, PendingOffset]] = {}
         """Of open transactions, by producer id."""
@@ -50,11 +51,8 @@ class OffsetStore:
 
     def get(self, topic: str, partition: int) -> OffsetCommitValue | None:
         """The committed offset of a partition."""
-        of_topic = self._committed.get(topic)
-        value = None if of_topic is None else of_topic.get(partition)
-        if of_topic is not None and isinstance(value, bytes):
-            value = of_topic[partition] = decode_offset(value)
-        return cast("OffsetCommitValue | None", value)
+        value = self._committed.get(topic, _NO_OFFSETS).get(partition)
+        return None if value is None else decode_offset(value)
 
     def topics(self) -> Iterable[str]:
         """The topics with committed offsets."""
@@ -62,11 +60,8 @@ class OffsetStore:
 
     def of_topic(self, topic: str) -> Mapping[int, OffsetCommitValue]:
         """The committed offsets of a topic by partition."""
-        found = self._committed.get(topic, {})
-        for partition, value in found.items():
-            if isinstance(value, bytes):
-                found[partition] = decode_offset(value)
-        return cast("Mapping[int, OffsetCommitValue]", found)
+        packed = self._committed.get(topic, _NO_OFFSETS)
+        return {partition: decode_offset(value) for partition, value in packed.items()}
 
     @property
     def committed(self) -> dict[str, Mapping[int, OffsetCommitValue]]:
@@ -97,15 +92,16 @@ class OffsetStore:
 
     def put(self, topic: str, partition: int, value: OffsetCommitValue) -> None:
         """Commit an offset outside of transactions; it is newer than all pending ones."""
-        self._committed.setdefault(topic, {})[partition] = value
-        if self.pending:
-            self._supersede(topic, partition, None)
+        self.put_packed(topic, ((partition, encode_value(value)),))
 
-    def put_packed(self, topic: str, values: Mapping[int, Packed]) -> None:
-        """`put` for several partitions of a topic."""
-        self._committed.setdefault(topic, {}).update(values)
+    def put_packed(self, topic: str, values: Collection[tuple[int, Packed]]) -> None:
+        """`put` for several partitions of a topic, in order."""
+        of_topic = self._committed.get(topic)
+        if of_topic is None:
+            of_topic = self._committed[topic] = {}
+        of_topic.update(values)
         if self.pending:
-            for partition in values:
+            for partition, _ in values:
                 self._supersede(topic, partition, None)
 
     def put_pending(
@@ -134,7 +130,7 @@ class OffsetStore:
             return
         for (topic, partition), pending in offsets.items():
             if pending.value is not None:
-                self._committed.setdefault(topic, {})[partition] = pending.value
+                self._committed.setdefault(topic, {})[partition] = encode_value(pending.value)
                 self._supersede(topic, partition, pending.order)
 
     def _supersede(self, topic: str, partition: int, order: int | None) -> None:
@@ -148,32 +144,29 @@ class OffsetStore:
 
     def fetch(
         self, topics: Sequence[tuple[str, Sequence[int]]] | None, *, require_stable: bool
-    ) -> list[tuple[str, list[FetchedOffset]]]:
+    ) -> list[FetchedTopic]:
         """OffsetFetch's answer; `topics` of None asks for every committed offset."""
         if topics is None:
             topics = [(topic, list(offsets)) for topic, offsets in self._committed.items()]
-        stable = not (require_stable and self.pending)
+        found: list[FetchedTopic] = []
+        for topic, partitions in topics:
+            packed = self._committed.get(topic, _NO_OFFSETS)
+            found.append((topic, [(partition, packed.get(partition)) for partition in partitions]))
+        return self._stable(found) if require_stable and self.pending else found
+
+    def _stable(self, found: Iterable[FetchedTopic]) -> list[FetchedTopic]:
+        """The same, where no transaction is open."""
+        unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
         return [
             (
                 topic,
                 [
-                    self._fetch(topic, partition)
-                    if stable or not self.is_pending(topic, partition)
-                    else _nothing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-                    for partition in partitions
+                    (partition, unstable if self.is_pending(topic, partition) else value)
+                    for partition, value in offsets
                 ],
             )
-            for topic, partitions in topics
+            for topic, offsets in found
         ]
 
-    def _fetch(self, topic: str, partition: int) -> FetchedOffset:
-        value = self.get(topic, partition)
-        if value is None:
-            return _nothing(partition, ErrorCode.NONE)
-        return FetchedOffset(
-            partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE
-        )
 
-
-def _nothing(partition: int, error: ErrorCode) -> FetchedOffset:
-    return FetchedOffset(partition, -1, -1, "", error)
+_NO_OFFSETS: Final[dict[int, Packed]] = {}

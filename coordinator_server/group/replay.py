@@ -5,7 +5,7 @@ the phase of a rebalance under way are not: as in Kafka they are lost with the t
 load the group is what `restore` makes of its record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 
 from coordinator_server.group.classic.state import (
     ClassicGroup,
@@ -57,10 +57,12 @@ def apply(
             group.classic = ClassicGroup(group.group_id, value.current_state_timestamp)
 
 
-def apply_packed(group: GroupMemory, topic: str, values: Mapping[int, bytes]) -> None:
-    """`apply` for plain commits of a topic at load: values by partition, as in the log."""
+def apply_packed(
+    group: GroupMemory, topic: str, values: Collection[tuple[int, bytes]], wall: int = -1
+) -> None:
+    """`apply` for plain commits of a topic: partitions and values, as in the log."""
     if group.classic is None:
-        group.classic = ClassicGroup(group.group_id, -1)
+        group.classic = ClassicGroup(group.group_id, wall)
     group.offsets.put_packed(topic, values)
 
 

@@ -12,9 +12,10 @@ from struct import Struct
 from time import perf_counter
 from typing import Any, Final, Protocol
 
-from coordinator_server.api.registry import Route, route
+from coordinator_server.api.registry import Again, Route, route
 from coordinator_server.api.services import Services
 from coordinator_server.net.call import SessionCall
+from coordinator_server.net.repeat import Repeat
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import ANONYMOUS, Caller, Principal
 from protocol.api_keys import ApiKey
@@ -95,6 +96,7 @@ class Session:
         "_now_ms",
         "_out",
         "_out_bytes",
+        "_repeat",
         "_served",
         "_services",
         "_shell",
@@ -135,6 +137,7 @@ class Session:
         self._began = 0.0
         self._served: list[int] = []
         """The API keys of what has been answered since then."""
+        self._repeat: Repeat | None = None
         self._is_working = False
         self._is_draining = False
         self._client = b""
@@ -172,9 +175,16 @@ class Session:
                 and self._out_bytes < WRITE_AHEAD
                 and not self.is_congested
             ):
-                self._serve(*waiting.popleft())
+                buffer, start, end = waiting.popleft()
+                repeat = self._repeat
+                if repeat and (answer := repeat.serve(buffer, start, end, now_ms)):
+                    self._out.append(answer)
+                else:
+                    self._serve(buffer, start, end)
         finally:
             self._is_working = False
+        if self._repeat is not None:
+            self._count_repeats(self._repeat)
         if self._served:
             self._measure()
         if self.current is None and not waiting:
@@ -284,7 +294,21 @@ class Session:
             self._undecodable(error)
             return
         self.current = call = self._call(way, correlation_id, request)
+        if way.again is not None and self._context.faults is None:
+            self._remember(way, way.again(call, request, self._services), buffer, start, end)
         self._handle(call, way)
+
+    def _remember(self, way: Route, again: Again, buffer: bytes, start: int, end: int) -> None:
+        if self._repeat is not None:
+            self._count_repeats(self._repeat)
+        self._repeat = Repeat(way, again, buffer, start, end)
+
+    def _count_repeats(self, repeat: Repeat) -> None:
+        """Count what was answered without a call of its own; errors are never repeated."""
+        times, repeat.times = repeat.times, 0
+        if times:
+            self._context.counters.requests[repeat.api_key, ErrorCode.NONE] += times
+            self._served += [repeat.api_key] * times
 
     async def _serve_large(
         self, call: SessionCall, way: Route, buffer: bytes, body: int, end: int

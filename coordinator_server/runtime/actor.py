@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from coordinator_server.group.events import Event, Tick
+from coordinator_server.group.events import Event, Heartbeat, Tick
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.purgatory import NEVER
 
@@ -56,6 +56,20 @@ class GroupActor:
             self._enqueue(event)
         else:
             self._turn(event)
+
+    def renew(self, heartbeat: Heartbeat, now: int) -> bool:
+        """Take a heartbeat at once, if nothing is ahead of it and all is well with the member."""
+        tenure = self._tenure
+        if (
+            self._busy
+            or self._mailbox is not None
+            or self.last_append > tenure.writer.durable
+            or not self.group.renew(heartbeat, now)
+        ):
+            return False
+        if self.group.next_deadline() < self._armed_at:
+            self._arm()
+        return True
 
     def stop(self) -> list[Event]:
         """Be of no more use: no timer rings, no turn runs; returns the events not handled."""

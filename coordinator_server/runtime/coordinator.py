@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from coordinator_server.group.events import Event
+from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.group.machine import Group
 from coordinator_server.runtime.partition import Partition, PartitionState, Report
 from coordinator_server.runtime.tenure import World
@@ -44,6 +44,15 @@ class Coordinator:
     def submit(self, group_id: str, event: Event) -> None:
         """Serve an event; its token gets exactly one result, possibly before this returns."""
         self.partitions[partition_for(group_id, len(self.partitions))].submit(group_id, event)
+
+    def renew(self, group_id: str, heartbeat: Heartbeat, now: int) -> bool:
+        """Take a heartbeat of `now` that is answered without an error, there and then.
+
+        False: nothing has happened, and `submit` has to find the answer. The heartbeat's token is
+        not looked at.
+        """
+        partition = self.partitions[partition_for(group_id, len(self.partitions))]
+        return partition.renew(group_id, heartbeat, now)
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted, and with them every offset of theirs."""

@@ -88,7 +88,7 @@ class Loader:
     def _apply_run(self) -> None:
         for key, values in self._run.items():
             group_id, topic = self._places[key]
-            apply_packed(self._group(group_id), topic, values)
+            apply_packed(self._group(group_id), topic, values.items())
         self._run.clear()
         self._applied = self.records
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from coordinator_server.group.events import Event
+from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.loader import Loader
@@ -76,6 +76,14 @@ class Partition:
         token = getattr(event, "token", None)
         if isinstance(token, Ticket):
             token.resolve(answer_to(failure, event))
+
+    def renew(self, group_id: str, heartbeat: Heartbeat, now: int) -> bool:
+        """Take a heartbeat at once, if that is all there is to it; see Coordinator."""
+        tenure = self.tenure
+        if self.state is not PartitionState.ACTIVE or tenure is None or not tenure.log.is_current():
+            return False
+        actor = tenure.actors.get(group_id)
+        return actor is not None and actor.renew(heartbeat, now)
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted: no group remembers an offset of theirs from now on."""

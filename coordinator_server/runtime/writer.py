@@ -7,15 +7,16 @@ record of its own group, reads included, and for nothing else.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import Final, NamedTuple
 
-from coordinator_server.group.effects import Reply, Write
+from coordinator_server.group.effects import Reply, Write, WriteOffsets
 from coordinator_server.group.reasons import Observation
 from coordinator_server.observe.counters import Histogram
 from coordinator_server.ports import Clock
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.storage.base import LogRecord, PartitionLog
-from protocol.records import encode_key, encode_value
+from protocol.records import encode_key, encode_value, offset_key_prefix
 
 
 class Held(NamedTuple):
@@ -67,21 +68,36 @@ class Writer:
         """When the oldest append in flight was begun (monotonic milliseconds)."""
         return self._in_flight[0][2] if self._in_flight else None
 
-    def append(self, actor: GroupActor, writes: Sequence[Write], wall: int) -> None:
+    def append(self, actor: GroupActor, writes: Sequence[Write | WriteOffsets], wall: int) -> None:
         """Put a turn's records into the open batch; it leaves at the end of this loop turn.
 
         They stay together, unless they alone are too many for one append.
         """
-        records = [_record(write, wall) for write in writes]
-        sizes = [_size(record) for record in records]
-        self._make_room(sum(sizes))
-        for record, size in zip(records, sizes, strict=True):
-            self._make_room(size)
-            self._open.append(record)
+        records: list[LogRecord] = []
+        size = 0
+        for write in writes:
+            if isinstance(write, WriteOffsets):
+                size += _add_offsets(write, wall, records)
+            else:
+                record = _record(write, wall)
+                records.append(record)
+                size += _size(record)
+        self._make_room(size)
+        if self._open_bytes + size <= self._max_bytes:
+            self._open += records
             self._open_bytes += size
+        else:
+            self._add_one_by_one(records)
         actor.last_append = self._number
         if self._flush_handle is None and self._open:
             self._flush_handle = asyncio.get_running_loop().call_soon(self._flush)
+
+    def _add_one_by_one(self, records: Sequence[LogRecord]) -> None:
+        for record in records:
+            size = _size(record)
+            self._make_room(size)
+            self._open.append(record)
+            self._open_bytes += size
 
     def _make_room(self, size: int) -> None:
         if self._open and self._open_bytes + size > self._max_bytes:
@@ -166,7 +182,22 @@ def _record(write: Write, wall: int) -> LogRecord:
     return LogRecord(encode_key(write.key), value, wall, write.headers)
 
 
+def _add_offsets(write: WriteOffsets, wall: int, records: list[LogRecord]) -> int:
+    """Add the records of commits; an upper bound of what they take in a batch."""
+    prefix, pack, offsets = offset_key_prefix(write.group_id, write.topic), _pack_int, write.offsets
+    records += [LogRecord(prefix + pack(partition), value, wall) for partition, value in offsets]
+    each = len(prefix) + 4 + _RECORD_BYTES
+    return each * len(offsets) + sum([len(value) for _, value in offsets])
+
+
+_pack_int: Final = Struct(">i").pack
+_RECORD_BYTES: Final = 64
+"""More than a record has beside its key, value and headers."""
+
+
 def _size(record: LogRecord) -> int:
     """An upper bound of what a record takes in a batch."""
-    headers = sum(len(name) * 4 + len(value) + 20 for name, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers + 64
+    size = len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
+    if record.headers:
+        size += sum(len(name) * 4 + len(value) + 20 for name, value in record.headers)
+    return size

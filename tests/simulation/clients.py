@@ -16,10 +16,10 @@ from coordinator_server.group.events import (
     FetchOffsets,
     Leave,
     LeavingMember,
-    OffsetToCommit,
 )
 from coordinator_server.group.purgatory import NEVER
 from tests.simulation.network import Connection, Request
+from tests.support.offsets import OffsetToCommit, topics_of
 
 TOPIC = "events"
 """What consumers subscribe to."""
@@ -145,9 +145,9 @@ class Admin(Client):
             self.send(Leave(None, [LeavingMember("", instance)]))
 
     def _commit_simply(self, partition: int) -> None:
-        offsets = [offset_of(TOPIC, partition, self.world.next_offset())]
+        offsets = topics_of([offset_of(TOPIC, partition, self.world.next_offset())])
         self.send(CommitOffsets(None, "", None, -1, offsets, -1, knows_group_id_not_found=True))
 
 
 def offset_of(topic: str, partition: int, offset: int) -> OffsetToCommit:
-    return OffsetToCommit(topic, partition, offset, -1, "", NO_TOPIC_ID)
+    return OffsetToCommit(topic, partition, offset)

@@ -19,6 +19,7 @@ from protocol.errors import ErrorCode
 from protocol.subscription import Subscription, encode_subscription
 from tests.simulation.clients import ABANDONED_TOPIC, TOPIC, Client, Surroundings, offset_of
 from tests.simulation.habits import Habits
+from tests.support.offsets import topics_of
 
 BACKOFF_MS = 100
 
@@ -142,7 +143,9 @@ class Consumer(Client):
                 self.member_id,
                 self.habits.instance,
                 max(self.generation - behind, 0),
-                [offset_of(topic, partition, self.world.next_offset()) for partition in chosen],
+                topics_of(
+                    offset_of(topic, partition, self.world.next_offset()) for partition in chosen
+                ),
                 -1,
                 knows_group_id_not_found=False,
             )

@@ -42,6 +42,7 @@ from tests.simulation.clients import ABANDONED_TOPIC, TOPIC
 from tests.simulation.consumer import Consumer, partitions_of
 from tests.simulation.ledger import Erasure, Ledger
 from tests.simulation.network import Request, describe
+from tests.support.offsets import fetched_offsets, offsets_of
 
 if TYPE_CHECKING:
     from tests.simulation.log import Disk
@@ -185,7 +186,7 @@ class Judge:
             return
         if 0 <= event.generation < request.floor:
             self.failed(f"generation {request.floor} had begun, yet accepted: {request}")
-        for offset, error in zip(event.offsets, result.errors, strict=True):
+        for offset, error in zip(offsets_of(event), result.errors, strict=True):
             place = (request.group, offset.topic, offset.partition)
             if error is ErrorCode.NONE and not ledger.has(place, offset.offset):
                 self.failed(f"acknowledged, but not in the log: {request}")
@@ -193,12 +194,11 @@ class Judge:
     def _fetched(self, request: Request, result: Fetched, ledger: Ledger) -> None:
         if not isinstance(request.event, FetchOffsets):
             return
-        for topic, offsets in result.topics:
-            for fetched in offsets:
-                place = (request.group, topic, fetched.partition)
-                possible = ledger.since(place, request.mark)
-                if fetched.error is ErrorCode.NONE and fetched.offset not in possible:
-                    self.failed(f"fetched {fetched.offset} of {possible}: {request}")
+        for topic, fetched in fetched_offsets(result):
+            place = (request.group, topic, fetched.partition)
+            possible = ledger.since(place, request.mark)
+            if fetched.error is ErrorCode.NONE and fetched.offset not in possible:
+                self.failed(f"fetched {fetched.offset} of {possible}: {request}")
 
     def _synced(self, node: "Node", request: Request, result: Synced, ledger: Ledger) -> None:
         event, group = request.event, request.group

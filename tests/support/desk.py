@@ -26,6 +26,7 @@ from coordinator_server.storage.memory import MemoryStorage
 from coordinator_server.testing.timers import MovableTimers
 from protocol.errors import ErrorCode
 from protocol.records import RecordKey, RecordValue, encode_key, encode_value
+from tests.support.offsets import by_place
 from tests.support.story import DELAY_MS, Member, Request, Story
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class Seat(Story):
         request = self.fetch_later(*topics, stable=stable)
         await settle()
         assert isinstance(request.result, Fetched), request.result
-        return {(topic, o.partition): o for topic, found in request.result.topics for o in found}
+        return by_place(request.result)
 
     def advance(self, ms: int) -> list[Request]:
         """Move the clock of everybody."""

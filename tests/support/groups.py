@@ -9,7 +9,7 @@ from uuid import UUID
 from coordinator_server.api.registry import route
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Result
-from coordinator_server.group.events import Event
+from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.runtime.coordinator import GroupList, ListedGroup
 from coordinator_server.runtime.ticket import Ticket
@@ -47,6 +47,10 @@ class FakeCoordinator:
         result = self.script(group_id, event)
         if result is not None:
             self.resolve(len(self.submitted) - 1, result)
+
+    def renew(self, _group_id: str, _heartbeat: Heartbeat, _now: int) -> bool:
+        """Leave every heartbeat to `submit`."""
+        return False
 
     def resolve(self, index: int, result: Result) -> None:
         """Answer the event that was submitted as number `index`."""

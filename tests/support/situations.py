@@ -17,6 +17,7 @@ from coordinator_server.group.replay import apply
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from protocol.subscription import Subscription, encode_subscription
+from tests.support.offsets import fetched_offsets
 from tests.support.story import Member, Request, Story, offset
 
 _T = TypeVar("_T")
@@ -286,7 +287,7 @@ def _errors(result: Result) -> Sequence[ErrorCode]:
         case Committed():
             return list(result.errors)
         case Fetched():
-            return [found.error for _, offsets in result.topics for found in offsets]
+            return [found.error for _, found in fetched_offsets(result)]
         case Deleted():
             return [error for _, partitions in result.topics for _, error in partitions]
         case _:

@@ -34,7 +34,6 @@ from coordinator_server.group.events import (
     Leave,
     LeavingMember,
     Loaded,
-    OffsetToCommit,
     ProtocolMetadata,
     Sync,
     Tick,
@@ -51,7 +50,6 @@ from coordinator_server.group.replay import apply
 from coordinator_server.ids import CountingIds
 from protocol.errors import ErrorCode
 from protocol.records import (
-    NO_TOPIC_ID,
     GroupMetadataKey,
     OffsetCommitKey,
     RecordKey,
@@ -61,6 +59,7 @@ from protocol.records import (
     encode_key,
     encode_value,
 )
+from tests.support.offsets import OffsetToCommit, by_place, one_by_one, topics_of
 
 RANGE: Sequence[ProtocolMetadata] = (("range", b"r"),)
 DELAY_MS = 3_000
@@ -225,7 +224,7 @@ def offset(
     number: int, partition: int = 0, topic: str = "orders", metadata: str = "", epoch: int = -1
 ) -> OffsetToCommit:
     """An offset to commit."""
-    return OffsetToCommit(topic, partition, number, epoch, metadata, NO_TOPIC_ID)
+    return OffsetToCommit(topic, partition, number, epoch, metadata)
 
 
 class Callers:
@@ -253,7 +252,7 @@ class Callers:
             member_id="",
             group_instance_id=None,
             generation=-1,
-            offsets=offsets or (offset(1),),
+            topics=topics_of(offsets or (offset(1),)),
             retention_ms=-1,
             knows_group_id_not_found=True,
         )
@@ -386,7 +385,7 @@ class Story(Callers):
         """OffsetFetch, by topic and partition."""
         request = self.ask_offsets(topics, stable=stable)
         assert isinstance(request.result, Fetched), request.result
-        return {(topic, o.partition): o for topic, found in request.result.topics for o in found}
+        return by_place(request.result)
 
     def delete_offsets(self, *topics: tuple[str, Sequence[int]]) -> Request:
         """OffsetDelete."""
@@ -410,7 +409,7 @@ class Story(Callers):
         """Hand an event to the group, deliver what it answers, and check everything."""
         effects = self.group.handle(event, self.context())
         self.observed += effects.observed
-        for write in effects.writes:
+        for write in one_by_one(effects.writes):
             self._append(write)
         for reply in effects.replies:
             assert isinstance(reply.token, Request)

@@ -32,23 +32,36 @@ _S = ClassicGroupState
 
 def heartbeat(group: ClassicGroup, event: Heartbeat, ctx: Context, out: Effects) -> None:
     """Renew the member's session and tell it whether it must rejoin."""
+    if renew(group, event, ctx.now):
+        out.reply(event.token, DONE)
+        return
     refusal = refuse_member(group, event.member_id, event.group_instance_id)
     if refusal is None:
         refusal = refuse_generation(group, event.generation)
-    if refusal is not None:
-        out.reply(event.token, refusal)
-        return
-    group.renew_session(group.members[event.member_id], ctx.now)
-    if group.state is _S.PREPARING_REBALANCE:
-        out.reply(
-            event.token,
-            Refuse(
-                ErrorCode.REBALANCE_IN_PROGRESS, Rule.REBALANCE_UNDER_WAY, "members are joining"
-            ),
+    if refusal is None:
+        group.renew_session(group.members[event.member_id], ctx.now)
+        refusal = Refuse(
+            ErrorCode.REBALANCE_IN_PROGRESS, Rule.REBALANCE_UNDER_WAY, "members are joining"
         )
-    else:
-        # Members may heartbeat between their JoinGroup and the leader's SyncGroup.
-        out.reply(event.token, DONE)
+    out.reply(event.token, refusal)
+
+
+def renew(group: ClassicGroup, event: Heartbeat, now: int) -> bool:
+    """Renew the member's session if all is well with it; else nothing happens here.
+
+    Members may heartbeat between their JoinGroup and the leader's SyncGroup.
+    """
+    member_id, instance_id = event.member_id, event.group_instance_id
+    member = group.members.get(member_id)
+    if (
+        member is None
+        or event.generation != group.generation
+        or group.state is _S.PREPARING_REBALANCE
+        or (instance_id is not None and group.static_members.get(instance_id) != member_id)
+    ):
+        return False
+    group.renew_session(member, now)
+    return True
 
 
 def leave(group: ClassicGroup, event: Leave, ctx: Context, out: Effects) -> None:

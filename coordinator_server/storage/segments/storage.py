@@ -45,6 +45,7 @@ class SegmentPartitionLog:
         self.partition = partition
         self.epoch = epoch
         self._storage = storage
+        self._epochs = storage.epochs
         self._log = log
         self._closed = False
 
@@ -92,7 +93,7 @@ class SegmentPartitionLog:
 
     def is_current(self) -> bool:
         """Whether no later tenure has begun."""
-        return self._storage.epoch(self.partition) == self.epoch
+        return self._epochs[self.partition] == self.epoch
 
     async def close(self) -> None:
         """See PartitionLog."""
@@ -137,7 +138,8 @@ class SegmentStorage:
         self._topic_id = topic_id
         self._report = report
         self._files = files
-        self._epochs = [0] * partitions
+        self.epochs = [0] * partitions
+        """The epoch of the latest claim of each partition."""
         self._logs: dict[int, SegmentLog] = {}
         """Those that are open, by partition."""
         self._cut_to: dict[int, int] = {}
@@ -152,12 +154,12 @@ class SegmentStorage:
 
     async def claim(self, partition: int) -> SegmentPartitionLog:
         """See Storage; what an older tenure has in flight is completed first. Raises CorruptLog."""
-        last = self._epochs[partition] or self._directory.start * _EPOCHS_PER_START
-        epoch = self._epochs[partition] = last + 1
+        last = self.epochs[partition] or self._directory.start * _EPOCHS_PER_START
+        epoch = self.epochs[partition] = last + 1
         if partition in self._logs:
             await self.retire(partition, self._logs[partition])
         log = await asyncio.to_thread(self._open_log, partition)
-        if self._epochs[partition] != epoch:
+        if self.epochs[partition] != epoch:
             await asyncio.to_thread(log.close)
             raise Fenced(f"partition {partition} was claimed again, after epoch {epoch}")
         if log.cut_bytes:
@@ -182,10 +184,6 @@ class SegmentStorage:
         return sum(log.size for log in logs), sum(log.dirty_bytes for log in logs)
 
     # --- for SegmentPartitionLog ---
-
-    def epoch(self, partition: int) -> int:
-        """The epoch of the latest claim."""
-        return self._epochs[partition]
 
     def refused(self, partition: int, size: int) -> None:
         """Note that a batch could not be written: the next claim has to prove that one can."""

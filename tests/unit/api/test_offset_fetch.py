@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group.effects import Fetched, FetchedOffset, Refuse, Rule
+from coordinator_server.group.effects import Fetched, Refuse, Rule
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
@@ -13,6 +13,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from protocol.records import pack_offset
 from tests.support.groups import Asked, Denial, FakeCoordinator, ask, group_services
 
 SINGLE = pytest.mark.parametrize("version", range(1, 8))
@@ -65,7 +66,7 @@ def found(topics: Any) -> list[tuple[str, int, int, int]]:
     ]
 
 
-OFFSETS = Fetched([("orders", [FetchedOffset(0, 10, 7, "note", ErrorCode.NONE)])])
+OFFSETS = Fetched([("orders", [(0, pack_offset(10, 7, "note", 1_000))])])
 
 
 @pytest.mark.parametrize("version", range(1, 10))
@@ -150,8 +151,7 @@ def test_forbidden_topics_that_are_named_have_an_error(version: int) -> None:
     coordinator = FakeCoordinator()
     call = fetch(coordinator, version, {"orders": [0], "payments": [0]}, FORBIDDEN)
     assert coordinator.event.topics == [("payments", [0])]
-    offsets = [FetchedOffset(0, 1, -1, "", ErrorCode.NONE)]
-    coordinator.resolve(0, Fetched([("payments", offsets)]))
+    coordinator.resolve(0, Fetched([("payments", [(0, pack_offset(1, -1, "", 1_000))])]))
     assert found(call.response.topics) == [
         ("payments", 0, 1, ErrorCode.NONE),
         ("orders", 0, -1, ErrorCode.TOPIC_AUTHORIZATION_FAILED),

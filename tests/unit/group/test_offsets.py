@@ -30,7 +30,7 @@ def test_anybody_may_commit_for_a_group_that_does_not_exist() -> None:
 
 def test_a_commit_of_nothing_makes_no_group() -> None:
     story = Story()
-    assert errors(story.commit(offsets=())) == []
+    assert errors(story.commit(topics=())) == []
     assert story.group.is_vacant
 
 

@@ -14,6 +14,7 @@ from protocol.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from tests.support.offsets import fetched_offsets
 from tests.support.story import SESSION_MS, Request, Story, offset
 
 KEY = OffsetCommitKey("group", "orders", 0)
@@ -278,8 +279,8 @@ def ask(story: Story, partitions: list[int] | None, *, stable: bool) -> dict[int
     effects = story.group.handle(FetchOffsets(request, topics, stable), story.context())
     (reply,) = effects.replies
     assert isinstance(reply.result, Fetched)
-    ((_, found),) = reply.result.topics
-    return {o.partition: (o.offset, o.error) for o in found}
+    found = fetched_offsets(reply.result)
+    return {offset.partition: (offset.offset, offset.error) for _, offset in found}
 
 
 @pytest.mark.parametrize("partitions", [[0, 1, 2], None])

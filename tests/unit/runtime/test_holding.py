@@ -6,6 +6,7 @@ from coordinator_server.group.effects import Fetched
 from coordinator_server.group.events import Heartbeat
 from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
 from protocol.errors import ErrorCode
+from tests.support.offsets import fetched_offsets
 from tests.support.story import SESSION_MS, Member, Request, offset
 from tests.unit.runtime.conftest import Office, settle
 
@@ -39,7 +40,7 @@ async def test_a_read_waits_for_the_groups_own_records(office: Office) -> None:
     assert request.is_parked
     await office.release()
     assert isinstance(request.result, Fetched)
-    ((_, (found,)),) = request.result.topics
+    ((_, found),) = fetched_offsets(request.result)
     assert found.offset == 7
 
 

@@ -14,6 +14,7 @@ from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.ticket import Ticket
 from coordinator_server.storage.base import Fenced, OutcomeUnknown
 from protocol.errors import ErrorCode
+from tests.support.offsets import topics_of
 from tests.support.story import Request, offset
 from tests.unit.runtime.conftest import WRITE_TIMEOUT_MS, Office, settle
 from tests.unit.runtime.test_holding import stable
@@ -233,7 +234,8 @@ async def test_an_answer_that_cannot_be_delivered_costs_nobody_elses(office: Off
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: said.append(context))
     office.hold()
     first = office.group().commit()
-    commit = CommitOffsets(None, "", None, -1, (offset(1),), -1, knows_group_id_not_found=True)
+    topics = topics_of([offset(1)])
+    commit = CommitOffsets(None, "", None, -1, topics, -1, knows_group_id_not_found=True)
     office.group().send(commit, Undeliverable("commit"))
     last = office.group().commit()
     await office.release()

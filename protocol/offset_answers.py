@@ -1,0 +1,98 @@
+"""Answers to OffsetCommit and OffsetFetch, written without making objects of their partitions.
+
+They may have thousands of partitions, and are the same bytes the encoders of their messages write.
+An offset goes from its record into the answer as it is: both have offset, leader epoch and metadata
+one after another in the same form.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import Final
+
+from protocol.encoder import string_length, uvarint
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import OffsetCommitRequestTopic
+from protocol.records import decode_offset, is_plain_offset
+
+COMMIT_FLEXIBLE: Final = 8
+FETCH_FLEXIBLE: Final = 6
+FETCH_BATCHED: Final = 8
+
+Found = bytes | ErrorCode | None
+"""An offset as its record has it, the error why it is not told, or None where there is none."""
+
+_int = Struct(">i").pack
+_short = Struct(">h").pack
+_epoch_end = Struct(">qi").pack
+_NO_OFFSET: Final = _epoch_end(-1, -1) + b"\1"
+"""Offset -1, leader epoch -1, empty metadata."""
+_NO_ERROR: Final = b"\0\0\0"
+"""Error 0 and no tagged fields."""
+
+
+def commit_accepted(version: int, topics: Iterable[OffsetCommitRequestTopic]) -> bytes:
+    """The body of an OffsetCommit response (2-9) in which no partition has an error."""
+    parts = [_int(0)] if version >= 3 else []
+    topics = list(topics)
+    flexible = version >= COMMIT_FLEXIBLE
+    parts.append(uvarint(len(topics) + 1) if flexible else _int(len(topics)))
+    for topic in topics:
+        indexes = tuple([given.partition_index for given in topic.partitions])
+        write = _usual_topic if len(indexes) <= _MOST_REMEMBERED else _accepted_topic
+        parts.append(write(topic.name, indexes, flexible))
+    if flexible:
+        parts.append(b"\0")
+    return b"".join(parts)
+
+
+def _accepted_topic(name: str, indexes: Sequence[int], flexible: bool) -> bytes:
+    if flexible:
+        rows = b"".join([_int(index) + _NO_ERROR for index in indexes])
+        return _compact(name) + uvarint(len(indexes) + 1) + rows + b"\0"
+    raw = name.encode()
+    rows = b"".join([_int(index) + b"\0\0" for index in indexes])
+    return _short(len(raw)) + raw + _int(len(indexes)) + rows
+
+
+_MOST_REMEMBERED: Final = 100
+_usual_topic = lru_cache(maxsize=4_096)(_accepted_topic)
+"""Clients commit the same few partitions again and again."""
+
+
+def fetched_topics(topics: Sequence[tuple[str, Sequence[tuple[int, Found]]]]) -> bytes:
+    """The array of topics of a flexible OffsetFetch response (6-9)."""
+    parts = [uvarint(len(topics) + 1)]
+    for name, offsets in topics:
+        parts += (_compact(name), uvarint(len(offsets) + 1))
+        parts += [_int(partition) + _fetched(found) for partition, found in offsets]
+        parts.append(b"\0")
+    return b"".join(parts)
+
+
+def _fetched(found: Found) -> bytes:
+    if found is None:
+        return _NO_OFFSET + _NO_ERROR
+    if isinstance(found, bytes):
+        if is_plain_offset(found):
+            return found[2 : 14 + found[14]] + _NO_ERROR
+        value = decode_offset(found)
+        return _epoch_end(value.offset, value.leader_epoch) + _compact(value.metadata) + _NO_ERROR
+    return _NO_OFFSET + _short(found) + b"\0"
+
+
+def fetched_group(
+    group_id: str, topics: Sequence[tuple[str, Sequence[tuple[int, Found]]]], error: ErrorCode
+) -> bytes:
+    """One group of an OffsetFetch response from version 8 on."""
+    return _compact(group_id) + fetched_topics(topics) + _short(error) + b"\0"
+
+
+def fetched(groups: Sequence[bytes]) -> bytes:
+    """The body of an OffsetFetch response from version 8 on."""
+    return b"".join((_int(0), uvarint(len(groups) + 1), *groups, b"\0"))
+
+
+def _compact(text: str) -> bytes:
+    raw = text.encode()
+    return string_length(len(raw) + 1) + raw

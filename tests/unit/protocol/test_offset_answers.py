@@ -1,0 +1,102 @@
+"""Answers written without messages, held against those that are written from messages."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator_server.group.effects import unpacked
+from protocol.api_keys import ApiKey
+from protocol.codec import response_encoder
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from protocol.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from protocol.offset_answers import commit_accepted, fetched, fetched_group
+from protocol.records import OffsetCommitValue, encode_value, pack_offset
+
+NAMES = st.text(st.characters(codec="utf-8"), max_size=200)
+INDEXES = st.integers(-(2**31), 2**31 - 1)
+TIMES = st.integers(-1, 2**63 - 1)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=300)
+FOUND = st.one_of(
+    st.none(),
+    st.sampled_from([ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.TOPIC_AUTHORIZATION_FAILED]),
+    st.builds(pack_offset, TIMES, st.integers(-1, 2**31 - 1), TEXTS, TIMES, st.just(-1) | TIMES),
+)
+
+
+@pytest.mark.parametrize("version", range(2, 10))
+@given(topics=st.lists(st.tuples(NAMES, st.lists(INDEXES, max_size=130)), max_size=3))
+def test_accepted_commits_are_answered_as_their_message_is_written(
+    version: int, topics: list[tuple[str, list[int]]]
+) -> None:
+    asked = [
+        OffsetCommitRequestTopic(
+            name=name, partitions=[OffsetCommitRequestPartition(i, 5) for i in indexes]
+        )
+        for name, indexes in topics
+    ]
+    response = OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=name, partitions=[OffsetCommitResponsePartition(i, 0) for i in indexes]
+            )
+            for name, indexes in topics
+        ]
+    )
+    assert commit_accepted(version, asked) == response_encoder(ApiKey.OFFSET_COMMIT, version)(
+        response
+    )
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@given(
+    topics=st.lists(st.tuples(NAMES, st.lists(st.tuples(INDEXES, FOUND), max_size=5)), max_size=3),
+    error=st.sampled_from([ErrorCode.NONE, ErrorCode.NOT_COORDINATOR]),
+)
+def test_fetched_offsets_are_answered_as_their_message_is_written(
+    version: int, topics: list[tuple[str, list[tuple[int, Any]]]], error: ErrorCode
+) -> None:
+    groups = [
+        OffsetFetchResponseGroup(
+            group_id="g",
+            topics=[
+                OffsetFetchResponseTopics(
+                    name=name,
+                    partitions=[
+                        OffsetFetchResponsePartitions(*unpacked(*offset)) for offset in offsets
+                    ],
+                )
+                for name, offsets in topics
+            ],
+            error_code=error,
+        )
+    ]
+    expected = response_encoder(ApiKey.OFFSET_FETCH, version)(OffsetFetchResponse(groups=groups))
+    assert fetched([fetched_group("g", topics, error)]) == expected
+
+
+@given(
+    offset=TIMES,
+    leader_epoch=st.integers(-1, 2**31 - 1),
+    metadata=TEXTS,
+    committed=TIMES,
+    expires=st.just(-1) | TIMES,
+)
+def test_packed_offset_is_the_record_of_its_value(
+    offset: int, leader_epoch: int, metadata: str, committed: int, expires: int
+) -> None:
+    value = OffsetCommitValue(offset, leader_epoch, metadata, committed, expires)
+    assert pack_offset(offset, leader_epoch, metadata, committed, expires) == encode_value(value)
