@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from coordinator_server.group.context import Limits
-from coordinator_server.group.effects import Result
-from coordinator_server.group.events import Event
+from coordinator_server.group.effects import DONE, Result
+from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.reasons import Observation
 from coordinator_server.ids import CountingIds
@@ -151,7 +151,16 @@ class Node:
         self._judge.delivered(self, request, partition)
         if hasattr(request.event, "token"):
             request.event.token = Ticket(deliver)
-        self.loop.enter(self.coordinator.submit, request.group, request.event)
+        self.loop.enter(self._submit, request.group, request.event)
+
+    def _submit(self, group: str, event: Event) -> None:
+        """A heartbeat that needs no turn has none, as if it had come before."""
+        now = self._clock.monotonic_ms()
+        if isinstance(event, Heartbeat) and self.coordinator.renew(group, event, now):
+            assert isinstance(event.token, Ticket)
+            event.token.resolve(DONE)
+        else:
+            self.coordinator.submit(group, event)
 
     def topic_deleted(self, topic: str) -> None:
         """A live node hears of it; what a dead one misses is not made up for yet."""

@@ -11,6 +11,7 @@ from typing import Any
 from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.context import Context, Limits
 from coordinator_server.group.effects import (
+    DONE,
     Described,
     Effects,
     Fetched,
@@ -408,6 +409,8 @@ class Story(Callers):
     def handle(self, event: Event) -> Effects:
         """Hand an event to the group, deliver what it answers, and check everything."""
         effects = self.group.handle(event, self.context())
+        if isinstance(event, Heartbeat):
+            assert self.group.renew(event, self.now) is (effects.replies[0].result is DONE)
         self.observed += effects.observed
         for write in one_by_one(effects.writes):
             self._append(write)
