@@ -48,7 +48,7 @@ def test_no_import_crosses_a_border() -> None:
 def test_an_import_that_crosses_a_border_is_found(
     tmp_path: Path, package: str, imported: str
 ) -> None:
-    for name in ("coordinator_server", "protocol"):
+    for name in ("coordinator_server", "pipeline", "protocol"):
         copy_sources(ROOT / name, tmp_path / name)
     (tmp_path / f"coordinator_server/{package}/broken.py").write_text(f"import {imported}\n")
     linted = lint_imports(tmp_path)
@@ -72,14 +72,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_the_wheel_has_both_packages_their_types_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_has_the_packages_their_types_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {
         "coordinator_server",
+        "pipeline",
         "protocol",
         "kafka_group_coordinator",
     }
-    assert {"coordinator_server/py.typed", "protocol/py.typed"} <= set(names)
+    assert {f"{name}/py.typed" for name in ("coordinator_server", "pipeline", "protocol")} <= set(
+        names
+    )
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
