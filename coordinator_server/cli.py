@@ -4,20 +4,16 @@ Exit codes: 0 fine, 1 it did not work, 2 the settings or the arguments are wrong
 """
 
 import contextlib
-import json
 import sys
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from coordinator_server import __version__
+from coordinator_server.groupcommands import groups
 from coordinator_server.logcommands import log
-
-if TYPE_CHECKING:
-    from urllib.error import HTTPError
 
 app = typer.Typer(
     name="coordinator-server",
@@ -27,23 +23,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-groups = typer.Typer(help="Look at the groups of a running server.", no_args_is_help=True)
 app.add_typer(groups, name="groups", rich_help_panel=None)
 app.add_typer(log, name="log", rich_help_panel=None)
-
-
-class Format(StrEnum):
-    """How a command prints its result."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-HttpOption = Annotated[
-    str, typer.Option("--http", envvar="COORDINATOR_HTTP", help="The server's HTTP listener.")
-]
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
-DEFAULT_HTTP = "http://127.0.0.1:9404"
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:
@@ -172,55 +153,6 @@ def healthcheck(
     except Unhealthy as error:
         _fail(str(error))
     typer.echo(f"coordinator at {coordinator}")
-
-
-@groups.command("list")
-def list_groups(http: HttpOption = DEFAULT_HTTP, form: FormatOption = Format.TEXT) -> None:
-    """List the groups, with what their last rebalance was about."""
-    answer = _get(http, "/api/groups")
-    if form is Format.JSON:
-        typer.echo(json.dumps(answer, indent=2))
-        return
-    from coordinator_server.explain import print_groups
-
-    print_groups(answer["groups"])
-
-
-@groups.command("why")
-def why(group: str, http: HttpOption = DEFAULT_HTTP, form: FormatOption = Format.TEXT) -> None:
-    """Say why GROUP rebalanced: reason, culprit, duration, the latest first."""
-    from urllib.parse import quote
-
-    answer = _get(http, f"/api/groups/{quote(group, safe='')}/why")
-    if form is Format.JSON:
-        typer.echo(json.dumps(answer, indent=2))
-        return
-    from coordinator_server.explain import print_why
-
-    print_why(answer)
-
-
-def _get(http: str, path: str) -> Any:
-    """A JSON answer of the server's HTTP side; ends the command with one line if there is none."""
-    if not http.startswith(("http://", "https://")):
-        _fail(f"--http: {http!r} is no URL, expected http://host:port", code=2)
-    from urllib.error import HTTPError
-    from urllib.request import urlopen
-
-    try:
-        with urlopen(http.rstrip("/") + path, timeout=10) as answer:  # noqa: S310
-            return json.load(answer)
-    except HTTPError as error:
-        _fail(_error_of(error))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        _fail(f"cannot ask {http}: {reason}; is the server running with http.listener there?")
-
-
-def _error_of(error: "HTTPError") -> str:
-    with contextlib.suppress(ValueError, TypeError, KeyError):
-        return str(json.load(error)["error"])
-    return f"{error.url} answers {error.code} {error.reason}"
 
 
 def main() -> None:

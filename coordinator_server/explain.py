@@ -5,32 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 Form = Mapping[str, Any]
 
 MAX_NAMED = 5
 """Members named one by one in a line; more are counted."""
-
-
-def print_groups(groups: Iterable[Form]) -> None:
-    """A table of groups with what their last rebalance was about."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("GROUP", "STATE", "PROTOCOL", "GENERATION", "MEMBERS", "LAST REBALANCE"):
-        table.add_column(column, overflow="fold")
-    for group in groups:
-        last = group["last_rebalance"]
-        cells = (
-            group["group"],
-            group["state"],
-            group["protocol"] or "-",
-            str(group["generation"]),
-            str(group["members"]),
-            f"{when(last['started_ms'])} {last['reason']}" if last else "-",
-        )
-        table.add_row(*map(Text, cells))
-    _console().print(table)
 
 
 def print_why(group: Form) -> None:
@@ -50,7 +30,7 @@ def why_lines(group: Form) -> Iterable[str]:
     if group.get("current"):
         current = group["current"]
         yield (
-            f"rebalancing since {when(current['started_ms'])}: {_cause(current)}"
+            f"rebalancing since {when(current['started_ms'])}: {cause(current)}"
             f"{_listed('; waits for', group.get('waiting_for', ()))}"
         )
     if not group["rebalances"]:
@@ -77,9 +57,9 @@ def _rebalance_lines(event: Form) -> Iterable[str]:
         f"(join {event['join_phase_ms']}, sync {event['sync_phase_ms']})  "
         f"members {event['members_before']} -> {event['members_after']}"
     )
-    yield f"  because {_cause(event)}"
+    yield f"  because {cause(event)}"
     for entry in event["rounds"][1:]:
-        yield f"  then    {_cause(entry)}"
+        yield f"  then    {cause(entry)}"
     for key in ("joined", "left", "evicted"):
         if event[key]:
             yield f"  {_listed(key, event[key])}"
@@ -87,23 +67,37 @@ def _rebalance_lines(event: Form) -> Iterable[str]:
         yield f"  {_listed('last to come:', event['waited_for'])}"
 
 
-def _cause(entry: Form) -> str:
+def cause(entry: Form) -> str:
+    """The reason and the culprit of a rebalance or of a round of it, with the client's words."""
     said = entry.get("client_reason")
-    return f"{entry['reason']} by {_member(entry['culprit'])}" + (f' ("{said}")' if said else "")
+    return f"{entry['reason']} by {member_name(entry['culprit'])}" + (
+        f' ("{said}")' if said else ""
+    )
 
 
-def _member(culprit: Form) -> str:
+def member_name(culprit: Form) -> str:
+    """A member in a line."""
     instance = culprit["group_instance_id"]
     name = culprit["member_id"] or "(no member)"
     return name + (f" [{instance}]" if instance else "") + f" at {culprit['client_host'] or '-'}"
 
 
 def _listed(title: str, members: Iterable[Form]) -> str:
-    named = [_member(member) for member in members]
+    named = [member_name(member) for member in members]
     if not named:
         return ""
     more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
     return f"{title} {', '.join(named[:MAX_NAMED])}{more}"
+
+
+def age(span_ms: float) -> str:
+    """A span of time in at most two units."""
+    seconds = max(0, int(span_ms / 1000))
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
 def when(wall_ms: int) -> str:

@@ -171,7 +171,7 @@ def test_what_goes_wrong_is_one_line_without_a_stack_trace(http: str) -> None:
     assert invoke("groups", "list", "--http", "localhost") == (
         2,
         "",
-        "error: --http: 'localhost' is no URL, expected http://host:port\n",
+        "error: --url: 'localhost' is no URL, expected http://host:port\n",
     )
 
 

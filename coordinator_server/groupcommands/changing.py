@@ -1,0 +1,236 @@
+"""`groups kick|rebalance|delete|reset`: commands that change groups."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from coordinator_server.groupcommands.httpapi import change, get, group_path, read_token
+from coordinator_server.groupcommands.options import (
+    BootstrapOption,
+    Format,
+    FormatOption,
+    GroupArgument,
+    TokenFileOption,
+    TokenOption,
+    UrlOption,
+    fail,
+    groups,
+    show,
+)
+from coordinator_server.groupcommands.reading import cluster_at, one_server
+from coordinator_server.groupcommands.resetting import (
+    Impossible,
+    Partition,
+    Planned,
+    Target,
+    parse_topics,
+    plan,
+)
+
+ReasonOption = Annotated[
+    str, typer.Option("--reason", help="In your words; it is in the timeline and in the log.")
+]
+
+
+@groups.command()
+def kick(
+    group: GroupArgument,
+    member: Annotated[str, typer.Argument(metavar="[MEMBER]", help="Its member id.")] = "",
+    instance: Annotated[
+        str | None, typer.Option("--instance", help="A static member's group.instance.id.")
+    ] = None,
+    reason: ReasonOption = "",
+    url: UrlOption = None,
+    token: TokenOption = None,
+    token_file: TokenFileOption = None,
+) -> None:
+    """Remove MEMBER from GROUP; it may join again."""
+    if bool(member) == bool(instance):
+        fail("expected either MEMBER or --instance", code=2)
+    path = f"{group_path(group)}/members/{quote(member, safe='')}/kick"
+    body = {"reason": reason, "group_instance_id": instance}
+    change(url, "POST", path, body, read_token(token, token_file))
+    typer.echo(f"{member or instance} is no longer in group {group}")
+
+
+@groups.command()
+def rebalance(
+    group: GroupArgument,
+    reason: ReasonOption = "",
+    url: UrlOption = None,
+    token: TokenOption = None,
+    token_file: TokenFileOption = None,
+) -> None:
+    """Make the members of GROUP join anew."""
+    path = f"{group_path(group)}/rebalance"
+    change(url, "POST", path, {"reason": reason}, read_token(token, token_file))
+    typer.echo(f"group {group} rebalances")
+
+
+@groups.command()
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="GROUP...", help="Empty groups.")],
+    url: UrlOption = None,
+    bootstrap: BootstrapOption = None,
+    token: TokenOption = None,
+    token_file: TokenFileOption = None,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Delete groups that have no members, with their offsets."""
+    if one_server(url, bootstrap) is None:
+        given = read_token(token, token_file)
+        for name in names:
+            change(url, "DELETE", group_path(name), None, given)
+        results = dict.fromkeys(names, "NONE")
+    else:
+        results = _kafka_delete(bootstrap or "", names)
+    answer = [{"group": name, "error": error} for name, error in results.items()]
+    if not show(answer, form):
+        from coordinator_server.groupcommands.tables import print_table
+
+        words = [(name, "OK" if error == "NONE" else error) for name, error in results.items()]
+        print_table(("GROUP", "STATUS"), words)
+    if any(error != "NONE" for error in results.values()):
+        raise typer.Exit(1)
+
+
+def _kafka_delete(bootstrap: str, names: Sequence[str]) -> dict[str, str]:
+    from coordinator_server.groupcommands import kafkagroups
+    from coordinator_server.groupcommands.kafka import KafkaProblem
+
+    try:
+        with cluster_at(bootstrap) as cluster:
+            return {name: kafkagroups.delete_group(cluster, name) for name in names}
+    except KafkaProblem as error:
+        fail(str(error))
+
+
+@groups.command()
+def reset(
+    group: GroupArgument,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME[:0,1]", help="A topic, or some of its partitions."),
+    ] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="Every topic the group has committed.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The oldest record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the newest.")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", help="This offset.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", help="So many further; negative: back.")
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute/--dry-run", help="Do it; otherwise it is only shown.")
+    ] = False,
+    url: UrlOption = None,
+    bootstrap: BootstrapOption = None,
+    token: TokenOption = None,
+    token_file: TokenFileOption = None,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Set the offsets of GROUP, which must have no members; without --execute only show them."""
+    target = Target(to_earliest, to_latest, to_offset, shift_by)
+    if problem := target.problem():
+        fail(problem, code=2)
+    if bool(topics) == all_topics:
+        fail("expected either --topic or --all-topics", code=2)
+    try:
+        wanted = parse_topics(topics) if topics else None
+        if one_server(url, bootstrap) is None:
+            given = read_token(token, token_file) if execute else None
+            planned = _http_reset(url, group, target, wanted, given, execute=execute)
+        else:
+            planned = _kafka_reset(bootstrap or "", group, target, wanted, execute=execute)
+    except Impossible as error:
+        fail(str(error))
+    _show_plan(group, planned, form, execute=execute)
+
+
+def _show_plan(group: str, planned: Sequence[Planned], form: Format, *, execute: bool) -> None:
+    if show([{"group": group, **entry._asdict()} for entry in planned], form):
+        return
+    from coordinator_server.groupcommands.tables import print_plan
+
+    print_plan(group, planned)
+    if not execute:
+        typer.echo("nothing was changed; --execute does it", err=True)
+
+
+Wanted = Mapping[str, Sequence[int] | None] | None
+"""Partitions by topic, None for all of them; None for every topic that is committed."""
+
+
+def _http_reset(
+    url: str | None,
+    group: str,
+    target: Target,
+    wanted: Wanted,
+    token: str | None,
+    *,
+    execute: bool,
+) -> list[Planned]:
+    described: Any = get(url, group_path(group))
+    offsets = described["offsets"]
+    committed = {(each["topic"], each["partition"]): each["offset"] for each in offsets}
+    planned = plan(target, _chosen(wanted, committed, {}), committed, None)
+    _refuse_active(group, described["state"])
+    if execute:
+        body = [{"topic": p.topic, "partition": p.partition, "offset": p.new} for p in planned]
+        path = f"{group_path(group)}/offsets/reset"
+        change(url, "POST", path, {"offsets": body}, token)
+    return planned
+
+
+def _kafka_reset(
+    bootstrap: str, group: str, target: Target, wanted: Wanted, *, execute: bool
+) -> list[Planned]:
+    from coordinator_server.groupcommands import kafkagroups
+    from coordinator_server.groupcommands.kafka import KafkaProblem
+
+    try:
+        with cluster_at(bootstrap) as cluster:
+            found = kafkagroups.committed_offsets(cluster, group)
+            committed = {partition: each.offset for partition, each in found.items()}
+            known = kafkagroups.partitions_of(cluster, list(wanted)) if wanted else {}
+            partitions = _chosen(wanted, committed, known)
+            first = kafkagroups.log_offsets(cluster, partitions, kafkagroups.EARLIEST)
+            end = kafkagroups.log_offsets(cluster, partitions, kafkagroups.LATEST)
+            bounds = {each: (first[each], end[each]) for each in partitions if each in end}
+            planned = plan(target, partitions, committed, bounds)
+            _refuse_active(group, kafkagroups.state(cluster, group))
+            if execute:
+                new = {(each.topic, each.partition): each.new for each in planned}
+                kafkagroups.commit(cluster, group, new)
+            return planned
+    except KafkaProblem as error:
+        fail(str(error))
+
+
+def _chosen(
+    wanted: Wanted,
+    committed: Mapping[Partition, int],
+    known: Mapping[str, Sequence[int]],
+) -> list[Partition]:
+    """The partitions that are meant. Raises Impossible if there are none."""
+    if wanted is None:
+        chosen = list(committed)
+    else:
+        chosen = []
+        for topic, numbers in wanted.items():
+            of_topic = [number for name, number in committed if name == topic]
+            chosen += [(topic, each) for each in numbers or known.get(topic, of_topic)]
+    if not chosen:
+        raise Impossible("the group has committed nothing there: nothing to reset")
+    return chosen
+
+
+def _refuse_active(group: str, state: str) -> None:
+    """Kafka's own condition: members would overwrite the offsets with their next commit."""
+    if state not in ("Empty", "Dead"):
+        raise Impossible(
+            f"group {group!r} is {state}: its offsets can only be reset while it has no members"
+        )

@@ -1,0 +1,145 @@
+"""`groups list|describe|why|waiting|timeline`: commands that only look."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coordinator_server.groupcommands.httpapi import get, group_path
+from coordinator_server.groupcommands.options import (
+    BootstrapOption,
+    Format,
+    FormatOption,
+    GroupArgument,
+    UrlOption,
+    fail,
+    groups,
+    show,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.groupcommands.kafka import KafkaCluster
+
+StateOption = Annotated[
+    list[str] | None,
+    typer.Option("--state", metavar="STATE", help="Only groups in this state; may be repeated."),
+]
+
+
+@groups.command("list")
+def list_groups(
+    url: UrlOption = None,
+    bootstrap: BootstrapOption = None,
+    states: StateOption = None,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """List the groups; over HTTP with what their last rebalance was about."""
+    from coordinator_server.groupcommands import tables
+
+    over_http = one_server(url, bootstrap) is None
+    answer = get(url, "/api/groups") if over_http else _kafka_list(bootstrap)
+    wanted = {state.lower() for state in states or ()}
+    if wanted:
+        listed = answer["groups"]
+        answer["groups"] = [group for group in listed if group["state"].lower() in wanted]
+    if not show(answer, form):
+        (tables.print_groups if over_http else tables.print_kafka_groups)(answer["groups"])
+
+
+def one_server(url: str | None, bootstrap: str | None) -> str | None:
+    """The Kafka listener to ask, None for HTTP."""
+    if bootstrap and url:
+        fail("expected either --url or --bootstrap-server", code=2)
+    return bootstrap
+
+
+def cluster_at(bootstrap: str) -> "KafkaCluster":
+    """A connection to a Kafka listener; raises KafkaProblem."""
+    from coordinator_server.config.listeners import parse_address
+    from coordinator_server.groupcommands.kafka import KafkaCluster
+
+    try:
+        address = parse_address(bootstrap)
+    except ValueError as error:
+        fail(f"--bootstrap-server: {error}", code=2)
+    return KafkaCluster(address.host, address.port)
+
+
+def _kafka_list(bootstrap: str | None) -> Any:
+    from coordinator_server.groupcommands import kafkagroups
+    from coordinator_server.groupcommands.kafka import KafkaProblem
+
+    assert bootstrap is not None
+    try:
+        with cluster_at(bootstrap) as cluster:
+            return {"groups": kafkagroups.list_groups(cluster)}
+    except KafkaProblem as error:
+        fail(str(error))
+
+
+@groups.command()
+def describe(
+    group: GroupArgument,
+    url: UrlOption = None,
+    bootstrap: BootstrapOption = None,
+    members: Annotated[
+        bool, typer.Option("--members", help="Its members instead of its offsets.")
+    ] = False,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Describe GROUP: its state, and offsets and who reads them; lag over --bootstrap-server."""
+    from coordinator_server.groupcommands import tables
+
+    if one_server(url, bootstrap) is None:
+        answer = get(url, group_path(group))
+    else:
+        answer = _kafka_describe(bootstrap, group)
+    if not show(answer, form):
+        tables.print_group(answer)
+        (tables.print_members if members else tables.print_offsets)(answer)
+
+
+def _kafka_describe(bootstrap: str | None, group: str) -> Any:
+    from coordinator_server.groupcommands import kafkagroups
+    from coordinator_server.groupcommands.kafka import KafkaProblem
+
+    assert bootstrap is not None
+    try:
+        with cluster_at(bootstrap) as cluster:
+            return kafkagroups.describe(cluster, group)
+    except KafkaProblem as error:
+        fail(str(error))
+
+
+@groups.command()
+def why(group: GroupArgument, url: UrlOption = None, form: FormatOption = Format.TEXT) -> None:
+    """Say why GROUP rebalanced and what was refused: reason, culprit, cost, the latest first."""
+    answer = get(url, f"{group_path(group)}/why")
+    if not show(answer, form):
+        from coordinator_server.explain import print_why
+
+        print_why(answer)
+
+
+@groups.command()
+def waiting(group: GroupArgument, url: UrlOption = None, form: FormatOption = Format.TEXT) -> None:
+    """Say whom GROUP waits for, since when, and until when."""
+    answer = get(url, f"{group_path(group)}/waiting")
+    if not show(answer, form):
+        from coordinator_server.groupcommands.tables import print_waiting
+
+        print_waiting(answer)
+
+
+@groups.command()
+def timeline(
+    group: GroupArgument,
+    url: UrlOption = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """List the rebalances of GROUP, one per line, the latest first."""
+    answer = get(url, f"{group_path(group)}/timeline?limit={limit}")
+    if not show(answer, form):
+        from coordinator_server.groupcommands.tables import print_timeline
+
+        print_timeline(answer)

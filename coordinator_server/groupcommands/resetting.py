@@ -1,0 +1,108 @@
+"""Which offsets a reset means, as kafka-consumer-groups.sh has it; nothing is written here."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+Partition = tuple[str, int]
+
+
+class Impossible(Exception):
+    """A reset that cannot be meant; the message says why."""
+
+
+class Planned(NamedTuple):
+    """A partition with its committed offset, if there is one, and the one it is to get."""
+
+    topic: str
+    partition: int
+    current: int | None
+    new: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to: exactly one of these is set."""
+
+    to_earliest: bool = False
+    to_latest: bool = False
+    to_offset: int | None = None
+    shift_by: int | None = None
+
+    def problem(self) -> str | None:
+        """What is wrong with the combination, if anything is."""
+        given = [self.to_earliest, self.to_latest, self.to_offset is not None]
+        if sum([*given, self.shift_by is not None]) != 1:
+            return "expected exactly one of --to-earliest, --to-latest, --to-offset, --shift-by"
+        if self.to_offset is not None and self.to_offset < 0:
+            return f"--to-offset {self.to_offset}: expected at least 0"
+        return None
+
+
+def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
+    """Topics as `name` or `name:0,1`, with None for all partitions. Raises Impossible."""
+    topics: dict[str, list[int] | None] = {}
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        parts = numbers.split(",") if colon else []
+        if not topic or not all(part.isascii() and part.isdecimal() for part in parts):
+            raise Impossible(f"--topic {text!r}: expected NAME or NAME:PARTITION,PARTITION")
+        topics[topic] = [int(part) for part in parts] if colon else None
+    return topics
+
+
+def plan(
+    target: Target,
+    partitions: Iterable[Partition],
+    committed: Mapping[Partition, int],
+    bounds: Mapping[Partition, tuple[int, int]] | None,
+) -> list[Planned]:
+    """The new offset of every partition.
+
+    Args:
+        target: where to.
+        partitions: which ones.
+        committed: what is committed now.
+        bounds: the first and the next offset of each log; new offsets are kept within. None if
+            they are not known: then only offsets that need no log can be meant.
+
+    Raises:
+        Impossible: a partition has no log, or nothing to shift.
+    """
+    planned = []
+    for partition in sorted(partitions):
+        current = committed.get(partition)
+        wanted = _wanted(target, partition, current, bounds)
+        if bounds is not None:
+            first, end = _bounds(partition, bounds)
+            wanted = min(max(wanted, first), end)
+        planned.append(Planned(*partition, current, max(0, wanted)))
+    return planned
+
+
+def _wanted(
+    target: Target,
+    partition: Partition,
+    current: int | None,
+    bounds: Mapping[Partition, tuple[int, int]] | None,
+) -> int:
+    if target.to_offset is not None:
+        return target.to_offset
+    if target.shift_by is not None:
+        if current is None:
+            raise Impossible(f"{_name(partition)} has no committed offset to shift")
+        return current + target.shift_by
+    if bounds is None:
+        raise Impossible("--to-earliest and --to-latest ask the log: they need --bootstrap-server")
+    first, end = _bounds(partition, bounds)
+    return first if target.to_earliest else end
+
+
+def _bounds(partition: Partition, bounds: Mapping[Partition, tuple[int, int]]) -> tuple[int, int]:
+    if partition not in bounds:
+        raise Impossible(f"{_name(partition)}: no such partition, or it has no leader")
+    return bounds[partition]
+
+
+def _name(partition: Partition) -> str:
+    return f"{partition[0]}-{partition[1]}"
