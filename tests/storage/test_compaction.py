@@ -10,24 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.base import LogRecord
-from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
+from coordinator_server.storage.segments.compact import Abandoned, compact
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import build_batch, read_records
-from protocol.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
-from tests.support.power import SimulatedDisk
-
-DIRECTORY = Path("/data/__consumer_offsets-0")
-RETENTION_MS = 1_000
-SEGMENT_BYTES = 700
-
-
-class NoPace:
-    """As fast as it can."""
-
-    def spend(self, size: int) -> None:
-        pass
+from protocol.batch import build_batch
+from protocol.records import OffsetCommitKey, encode_key
+from tests.support.compacted import (
+    RETENTION_MS,
+    NoPace,
+    PowerLost,
+    Step,
+    a_disk,
+    clean,
+    open_log,
+    record,
+    records_of,
+    state_of,
+    write,
+)
 
 
 class GivesUp(NoPace):
@@ -42,30 +42,6 @@ class GivesUp(NoPace):
             raise Abandoned
 
 
-class PowerLost(Exception):
-    """Ends the run at an operation of the disk."""
-
-
-def a_disk() -> SimulatedDisk:
-    disk = SimulatedDisk()
-    disk.names_now[DIRECTORY.parent] = disk.durable_names[DIRECTORY.parent] = None
-    return disk
-
-
-def open_log(disk: SimulatedDisk) -> SegmentLog:
-    return SegmentLog(DIRECTORY, files=disk, segment_bytes=SEGMENT_BYTES)
-
-
-def clean(log: SegmentLog, now: int = 0) -> Compacted:
-    return compact(log, pace=NoPace(), wall_ms=lambda: now, delete_retention_ms=RETENTION_MS)
-
-
-def records_of(log: SegmentLog) -> list[LogRecord]:
-    return [
-        record for header, chunk, at in log.batches() for record in read_records(header, chunk, at)
-    ]
-
-
 KEYS = st.integers(0, 4)
 COMMIT = st.tuples(st.just("commit"), KEYS, st.just(0))
 TOMBSTONE = st.tuples(st.just("tombstone"), KEYS, st.just(0))
@@ -73,42 +49,6 @@ PENDING = st.tuples(st.just("pending"), KEYS, st.integers(0, 1))
 MARKER = st.tuples(st.sampled_from(["commits", "aborts"]), st.just(0), st.integers(0, 1))
 PLAIN = st.lists(st.one_of(COMMIT, TOMBSTONE), min_size=1, max_size=4)
 HISTORIES = st.lists(st.one_of(PLAIN, st.lists(st.one_of(PENDING, MARKER), max_size=1)))
-
-Step = tuple[str, int, int]
-
-
-def record(step: Step, number: int) -> LogRecord:
-    kind, key, producer = step
-    if kind in ("commits", "aborts"):
-        marker = b"\0\0\0\x01" if kind == "commits" else b"\0\0\0\0"
-        made = LogRecord(marker, b"\0\0\0\0\0\0", number, control=True, transactional=True)
-        made.producer_id, made.producer_epoch = producer, 0
-        return made
-    raw_key = encode_key(OffsetCommitKey("group", "topic", key))
-    value = None if kind == "tombstone" else encode_value(OffsetCommitValue(number, -1, "", number))
-    made = LogRecord(raw_key, value, number, (("header", b"\xff%d" % number),))
-    if kind == "pending":
-        made.producer_id, made.producer_epoch, made.transactional = producer, 0, True
-    return made
-
-
-def write(log: SegmentLog, history: list[list[Step]]) -> None:
-    for number, steps in enumerate(history):
-        if steps:
-            log.append(build_batch([record(step, number) for step in steps]))
-    log.sync()
-
-
-def state_of(log: SegmentLog) -> object:
-    """What a load makes of the log."""
-    loader = Loader()
-    for found in records_of(log):
-        loader._replay(0, found)
-    return {
-        name: (group.durable, group.offsets.committed, group.offsets.pending)
-        for name, group in loader.groups.items()
-        if not group.is_vacant and (group.durable or group.offsets)
-    }
 
 
 @settings(max_examples=150, deadline=None)
@@ -241,9 +181,9 @@ def test_tombstones_stay_for_the_retention_and_then_go() -> None:
 
     clean(log, 5_000)
     assert about_it() == [True]
-    clean(log, 5_000 + RETENTION_MS)
+    clean(log, 5_000 + RETENTION_MS - 1)
     assert about_it() == [True]
-    clean(log, 5_000 + RETENTION_MS + 1)
+    clean(log, 5_000 + RETENTION_MS)
     assert about_it() == []
 
 
@@ -361,4 +301,22 @@ def test_a_pass_ends_behind_the_segment_with_too_many_keys_and_the_next_goes_on(
         )
         left.append(log.dirty_bytes)
     assert closed > left[0] > left[1]
+    assert state_of(log) == state
+
+
+def test_the_last_batch_of_a_producer_stays_even_if_nothing_of_it_does() -> None:
+    """A broker reads the producer's last sequence number from it (kafka.log.Cleaner)."""
+    log = open_log(a_disk())
+    for number in range(30):
+        made = record(("commit", 0, 0), number)
+        made.producer_id, made.producer_epoch = number % 2, 0
+        log.append(build_batch([made]))
+    write(log, COMMITS)
+    before, state = log.size, state_of(log)
+    log.segment_bytes = 100_000  # into one segment: the last batch of each stays too
+    clean(log)
+    kept = {h.producer_id: h.last_offset for h, _, _ in log.batches() if h.producer_id >= 0}
+    assert kept == {0: 28, 1: 29}
+    assert sum(h.producer_id >= 0 for h, _, _ in log.batches()) == 2
+    assert log.size < before
     assert state_of(log) == state

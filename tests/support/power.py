@@ -2,13 +2,15 @@
 
 What a file held at its last sync survives. Of what was written since, power loss keeps a prefix
 torn anywhere, or loses single sectors, which then read as zeros. A name survives if its directory
-was synced. After a failed sync the pages count as clean, as on Linux: trying again saves nothing.
+was synced; a file renamed since then has any one of the names it had, whatever became of other
+files, so that a file may be gone whose name another took. After a failed sync the pages count as
+clean, as on Linux: trying again saves nothing.
 """
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,6 +152,14 @@ class SimulatedFile:
         self._closed = True
 
 
+class Trail(NamedTuple):
+    """The names a file has had since its directory was synced, and when it got them."""
+
+    inode: Inode
+    names: list[Path]
+    times: list[int]
+
+
 class SimulatedDisk:
     """Implements files.Files."""
 
@@ -157,8 +167,9 @@ class SimulatedDisk:
         self.names_now: dict[Path, Inode | None] = {}
         """None is a directory."""
         self.durable_names: dict[Path, Inode | None] = {}
-        self.renames: list[tuple[Path, Path, Inode | None]] = []
-        """Those that are not durable yet: from, to, and what."""
+        self._trails: dict[int, Trail] = {}
+        """Of files whose renames are not durable yet, by the inode's id."""
+        self._renames = 0
         self.syncs = 0
         self.on_operation: Callable[[str], None] = lambda _operation: None
         self._faults: dict[str, list[OSError]] = {}
@@ -172,7 +183,7 @@ class SimulatedDisk:
     def lose_power(self, random: Random) -> "SimulatedDisk":
         """The disk as it is found when the power is back."""
         after = SimulatedDisk()
-        renamed = {path for move in self.renames for path in move[:2]}
+        renamed = {path for trail in self._trails.values() for path in trail.names}
         for path in {**self.durable_names, **self.names_now}:
             if path in renamed:
                 continue
@@ -180,7 +191,8 @@ class SimulatedDisk:
             if (was and now) or random.random() < 0.5:
                 inode = self.names_now[path] if now else self.durable_names[path]
                 after.names_now[path] = None if inode is None else inode.after_power_loss(random)
-        self._keep_some_renames(after, random)
+        for path, inode in self._placed(renamed, random).items():
+            after.names_now[path] = inode.after_power_loss(random)
         for path in list(after.names_now):
             if any(
                 above in self.names_now and above not in after.names_now for above in path.parents
@@ -189,20 +201,27 @@ class SimulatedDisk:
         after.durable_names = dict(after.names_now)
         return after
 
-    def _keep_some_renames(self, after: "SimulatedDisk", random: Random) -> None:
-        """Each has happened or not, on its own, but never by half."""
-        for path, to, moved in self.renames:
-            inode = moved
-            if path not in self.durable_names and random.random() < 0.5:
-                kept, inode = to, self.durable_names.get(to)
-            elif random.random() < 0.5:
-                kept = to
-            else:
-                kept = path
-                if (old := self.durable_names.get(to)) is not None:
-                    after.names_now[to] = old.after_power_loss(random)
-            if inode is not None:
-                after.names_now[kept] = inode.after_power_loss(random)
+    def _placed(self, renamed: set[Path], random: Random) -> dict[Path, Inode]:
+        """Where files are whose names, or who were in the way of others, have changed.
+
+        Each has one of the names it had, on its own account; the later rename wins a name.
+        """
+        moved = {id(trail.inode) for trail in self._trails.values()}
+        placed = {
+            path: (-1, inode)
+            for path in renamed
+            if (inode := self.durable_names.get(path)) is not None and id(inode) not in moved
+        }
+        for trail in self._trails.values():
+            choices: list[tuple[int, Path] | None] = [*zip(trail.times, trail.names, strict=True)]
+            is_gone = self.names_now.get(trail.names[-1]) is not trail.inode
+            if is_gone or self.durable_names.get(trail.names[0]) is not trail.inode:
+                choices.append(None)
+            if (choice := random.choice(choices)) is not None:
+                time, path = choice
+                if path not in placed or placed[path][0] < time:
+                    placed[path] = time, trail.inode
+        return {path: inode for path, (_, inode) in placed.items()}
 
     def enter(self, operation: str) -> None:
         self.on_operation(operation)
@@ -238,7 +257,11 @@ class SimulatedDisk:
     def rename(self, path: Path, to: Path) -> None:
         self.enter("rename")
         inode = self.names_now[to] = self.names_now.pop(path)
-        self.renames.append((path, to, inode))
+        assert inode is not None, "directories are not renamed"
+        trail = self._trails.setdefault(id(inode), Trail(inode, [path], [-1]))
+        self._renames += 1
+        trail.names.append(to)
+        trail.times.append(self._renames)
 
     def replace(self, path: Path, data: bytes) -> None:
         self.enter("replace")
@@ -247,7 +270,11 @@ class SimulatedDisk:
 
     def sync_directory(self, path: Path) -> None:
         self.enter("sync_directory")
-        self.renames = [move for move in self.renames if move[1].parent != path]
+        self._trails = {
+            number: trail
+            for number, trail in self._trails.items()
+            if trail.names[-1].parent != path
+        }
         for name in {**self.names_now, **self.durable_names}:
             if name.parent == path:
                 if name in self.names_now:

@@ -53,6 +53,8 @@ class _Keys(NamedTuple):
     """Offset of the last record of every key in dirty segments."""
     transactional: set[bytes]
     """Keys that transactions name; all their records stay."""
+    producers: dict[int, int]
+    """Last offset of every producer: its last batch stays, even without a record."""
 
 
 def compact(
@@ -84,10 +86,12 @@ def _read_keys(
     segments: Sequence[Segment], clean_offset: int, pace: Pace, max_keys: int
 ) -> tuple[_Keys, Sequence[Segment]]:
     """The keys, and the segments that they cover."""
-    keys = _Keys({}, set())
+    keys = _Keys({}, set(), {})
     for number, segment in enumerate(segments):
         dirty = segment.base_offset >= clean_offset
         for header, chunk, at in _batches(segment):
+            if header.producer_id >= 0:
+                keys.producers[header.producer_id] = header.last_offset
             if header.is_transactional or (dirty and not header.is_control):
                 _note_keys(keys, header, _records(segment, header, chunk, at))
             pace.spend(header.size)
@@ -204,9 +208,9 @@ class _Rewriter:
             return chunk[at : at + header.size]
         records = list(_records(segment, header, chunk, at))
         horizon = delete_horizon(header)
-        expired = horizon is not None and horizon < self._now
+        expired = horizon is not None and horizon <= self._now
         kept = [record for record in records if self._stays(record, expired=expired)]
-        if not kept:
+        if not kept and self._keys.producers.get(header.producer_id) != header.last_offset:
             return b""
         if horizon is None and any(record.is_tombstone for record in kept):
             return rewritten(header, kept, self._horizon)
