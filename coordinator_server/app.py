@@ -179,6 +179,7 @@ class App:
             max_append_bytes=MAX_APPEND_BYTES,
         )
         self._log_sizes = storage.sizes
+        self._topics.serve_coordinator_logs(storage)
         if self._config.log_cleaner_enable:
             self._cleaner = Cleaner(
                 storage.open_logs,

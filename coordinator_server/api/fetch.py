@@ -5,7 +5,8 @@ v5: log start offset. v7: sessions (KIP-227). v9: current leader epoch. v10: zst
 v11: rack and preferred replica. v12: flexible, last fetched epoch.
 
 There are no sessions: every answer says session 0, upon which clients send whole requests.
-There are no transactions, so the last stable offset is the high watermark.
+Only a log of `__consumer_offsets` taken over from Kafka has transactions; elsewhere the last stable
+offset is the high watermark.
 """
 
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.service import FetchPart, FetchWant
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -63,6 +65,7 @@ async def handle(call: Call, request: FetchRequest, services: Services) -> Fetch
             max_wait_ms=0 if urgent else request.max_wait_ms,
             min_bytes=request.min_bytes,
             max_bytes=request.max_bytes,
+            committed=request.isolation_level == READ_COMMITTED,
         )
     )
     response = FetchResponse()
@@ -136,12 +139,13 @@ def _check_replica(replica_id: int) -> None:
 def _data(call: Call, request: FetchRequest, want: FetchWant, part: FetchPart) -> PartitionData:
     if part.error != ErrorCode.NONE:
         return _failed(want.partition, _known_error(call.version, part.error))
+    aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in part.aborted]
     return PartitionData(
         partition_index=want.partition,
         high_watermark=part.high_watermark,
-        last_stable_offset=part.high_watermark,
+        last_stable_offset=part.last_stable_offset,
         log_start_offset=part.log_start_offset,
-        aborted_transactions=[] if request.isolation_level == READ_COMMITTED else None,
+        aborted_transactions=aborted if request.isolation_level == READ_COMMITTED else None,
         records=part.records,
     )
 

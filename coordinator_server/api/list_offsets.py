@@ -5,8 +5,8 @@ v7: -3, the offset of the largest timestamp (KIP-734). v8: -4, the earliest loca
 (KIP-405). v9: -5, the latest tiered offset (KIP-1005). v10: timeout of remote storage (KIP-1075),
 which there is none of.
 
-Nothing beyond the high watermark is answered, and there are no transactions, so both isolation
-levels see the same.
+Nothing beyond the high watermark is answered, and nothing beyond the first open transaction to who
+reads committed records: a log of `__consumer_offsets` taken over from Kafka may have some.
 """
 
 from collections import Counter
@@ -26,6 +26,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
+READ_COMMITTED = 1
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -45,6 +46,7 @@ async def handle(
         for topic in request.topics
         for partition in topic.partitions
     )
+    committed = request.isolation_level == READ_COMMITTED
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
         of_topic = answers.setdefault(topic.name, {})
@@ -52,7 +54,9 @@ async def handle(
             index = partition.partition_index
             if index not in of_topic:
                 duplicate = mentions[topic.name, index] > 1
-                of_topic[index] = await _answer(call, topic.name, partition, duplicate, services)
+                of_topic[index] = await _answer(
+                    call, topic.name, partition, duplicate, services, committed=committed
+                )
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=name, partitions=list(of_topic.values()))
@@ -80,7 +84,13 @@ def refuse(request: ListOffsetsRequest, error: ErrorCode, _version: int) -> List
 
 
 async def _answer(
-    call: Call, name: str, partition: ListOffsetsPartition, duplicate: bool, services: Services
+    call: Call,
+    name: str,
+    partition: ListOffsetsPartition,
+    duplicate: bool,
+    services: Services,
+    *,
+    committed: bool,
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
     try:
@@ -93,7 +103,7 @@ async def _answer(
             leader_epoch=partition.current_leader_epoch,
         )
         _check_timestamp(call.version, partition.timestamp, duplicate)
-        await _look_up(call.version, topic, partition, answer, services)
+        await _look_up(call.version, topic, partition, answer, services, committed=committed)
     except TopicError as refusal:
         answer.error_code = refusal.error
     return answer
@@ -115,18 +125,20 @@ async def _look_up(
     partition: ListOffsetsPartition,
     answer: ListOffsetsPartitionResponse,
     services: Services,
+    *,
+    committed: bool,
 ) -> None:
     topics, index, timestamp = services.topics, partition.partition_index, partition.timestamp
     if timestamp == LATEST_TIERED:
         return
     if timestamp in (LATEST, EARLIEST, EARLIEST_LOCAL):
-        earliest, latest = await topics.offsets(topic, index)
+        earliest, latest = await topics.offsets(topic, index, committed=committed)
         answer.offset = latest if timestamp == LATEST else earliest
     else:
         found = await (
-            topics.offset_of_max_timestamp(topic, index)
+            topics.offset_of_max_timestamp(topic, index, committed=committed)
             if timestamp == MAX_TIMESTAMP
-            else topics.offset_for_timestamp(topic, index, timestamp)
+            else topics.offset_for_timestamp(topic, index, timestamp, committed=committed)
         )
         if found is None:
             return

@@ -33,7 +33,7 @@ def check_partition(
         raise TopicError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {index} of '{name}'."
         )
-    if topic.internal:
+    if topic.internal and (operation is Operation.WRITE or not services.topics.is_readable(topic)):
         _refuse_internal(name, operation)
     if leader_epoch not in (UNKNOWN_EPOCH, LEADER_EPOCH):
         older = leader_epoch < LEADER_EPOCH
@@ -45,10 +45,10 @@ def check_partition(
 
 
 def _refuse_internal(name: str, operation: Operation) -> NoReturn:
-    """The coordinator's own log is not part of the data plane.
+    """Kafka refuses to write the coordinator's log with the same error.
 
-    Kafka refuses to write it with the same error, but lets it be read; readers get an error here
-    after which they give up rather than ask for ever.
+    Where there is no log to read, readers get an error after which they give up rather than ask
+    for ever.
     """
     if operation is Operation.WRITE:
         raise TopicError(

@@ -1,7 +1,7 @@
 """One topic partition: its log, opened on first use, its high watermark and who waits for more."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.timestamps import Search, TimestampAndOffset
+from coordinator_server.topics.transactions import Aborted
 from protocol.errors import ErrorCode
 
 OpenLog = Callable[[bool], SegmentLog | None]
@@ -22,6 +23,24 @@ class Appended(NamedTuple):
     base_offset: int
     log_start_offset: int
     durable: "asyncio.Future[None]"
+
+
+class Records(NamedTuple):
+    """What a read has found; `data` is whole batches."""
+
+    data: bytes
+    high_watermark: int
+    last_stable_offset: int
+    start_offset: int
+    aborted: Sequence[Aborted] = ()
+
+
+def check_offset(offset: int, start: int, end: int) -> None:
+    """Raise TopicError with OFFSET_OUT_OF_RANGE for an offset that no read may begin at."""
+    if not start <= offset <= end:
+        raise TopicError(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"Offset {offset} is not within {start} to {end}."
+        )
 
 
 class Waiter:
@@ -157,21 +176,23 @@ class Partition:
             self._log = None
             log.close()
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
+    async def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool, committed: bool = False
+    ) -> Records:
         """Whole batches from the one with `offset` on, up to the high watermark.
 
-        At most `max_bytes`, but for the first batch when `at_least_one` is asked for.
+        At most `max_bytes`, but for the first batch when `at_least_one` is asked for. There are no
+        transactions, so both isolation levels see the same.
         Raises TopicError with OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR.
         """
         self._check_open()
         if self._log is None and not self._absent:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "The log has failed; it is reopened.")
-        end = 0 if self._log is None else self._log.end_offset
-        if not self.start_offset <= offset <= end:
-            raise TopicError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"Offset {offset} is not within {self.start_offset} to {end}.",
-            )
+        check_offset(offset, self.start_offset, 0 if self._log is None else self._log.end_offset)
+        data = self._read(offset, max_bytes, at_least_one=at_least_one)
+        return Records(data, self.high_watermark, self.high_watermark, self.start_offset)
+
+    def _read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
         if self._log is None or offset >= self.high_watermark:
             return b""
         if max_bytes <= 0 and not at_least_one:
@@ -182,7 +203,12 @@ class Partition:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         return records if at_least_one or len(records) <= max_bytes else b""
 
-    async def search(self, search: Search) -> TimestampAndOffset | None:
+    async def latest(self, *, committed: bool = False) -> int:
+        """The high watermark. Raises TopicError with KAFKA_STORAGE_ERROR."""
+        await self.open()
+        return self.high_watermark
+
+    async def search(self, search: Search, *, committed: bool = False) -> TimestampAndOffset | None:
         """Search the readable records by timestamp. Raises TopicError with KAFKA_STORAGE_ERROR."""
         await self.open()
         if self._log is None:

@@ -15,11 +15,13 @@ import structlog
 from coordinator_server.ports import Clock, TopicInfo
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.topics.catalog import TopicCatalog
+from coordinator_server.topics.coordinator_log import CoordinatorLogs, CoordinatorPartition
 from coordinator_server.topics.directories import Directories
 from coordinator_server.topics.errors import TopicError
-from coordinator_server.topics.names import INTERNAL_TOPICS
+from coordinator_server.topics.names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS
 from coordinator_server.topics.partition import Appended, Partition, Waiter
 from coordinator_server.topics.timestamps import TimestampAndOffset, first_from, latest
+from coordinator_server.topics.transactions import Aborted
 from coordinator_server.topics.validation import BatchRules, validated
 from protocol.errors import ErrorCode
 
@@ -58,6 +60,12 @@ class FetchPart:
     high_watermark: int = -1
     log_start_offset: int = -1
     records: bytes = b""
+    last_stable_offset: int = -1
+    aborted: Sequence[Aborted] = ()
+    """For readers of committed records: transactions whose records they have to leave out."""
+
+
+AnyPartition = Partition | CoordinatorPartition
 
 
 class Topics:
@@ -79,7 +87,8 @@ class Topics:
         self._clock = clock
         self._rules = rules
         self._fetch_max_bytes = fetch_max_bytes
-        self._partitions: dict[tuple[UUID, int], Partition] = {}
+        self._partitions: dict[tuple[UUID, int], AnyPartition] = {}
+        self._coordinator_logs: CoordinatorLogs | None = None
         self._parked: set[Waiter] = set()
         self._draining = False
         directories.sweep()
@@ -88,6 +97,15 @@ class Topics:
     def parked(self) -> int:
         """How many Fetches wait."""
         return len(self._parked)
+
+    def serve_coordinator_logs(self, logs: CoordinatorLogs) -> None:
+        """Let `__consumer_offsets` be read from now on."""
+        self._coordinator_logs = logs
+
+    def is_readable(self, topic: TopicInfo) -> bool:
+        """Whether clients may read it; of the internal topics only one, and only its log."""
+        served = self._coordinator_logs is not None
+        return not topic.internal or (served and topic.name == GROUP_METADATA_TOPIC)
 
     def auto_create(self, names: Iterable[str], partitions: int) -> None:
         """Create what can be created of `names`, with one write; the rest stays unknown."""
@@ -131,6 +149,7 @@ class Topics:
         large = len(records or b"") > INLINE_CHECK_BYTES
         batch = await asyncio.to_thread(check) if large else check()
         partition = self._partition(topic, index)
+        assert isinstance(partition, Partition)
         await partition.open(create=True)
         return partition.append(batch)
 
@@ -141,42 +160,49 @@ class Topics:
         max_wait_ms: int,
         min_bytes: int,
         max_bytes: int,
+        committed: bool = False,
     ) -> list[FetchPart]:
         """Records for every want, in order, waiting up to `max_wait_ms` for `min_bytes` of them.
 
         Together at most `max_bytes`, and never more than the server's own limit, but for the
         very first batch, without which a client could not get past a large one (KIP-74).
-        An error in any partition is answered at once, as in Kafka.
+        An error in any partition is answered at once, as in Kafka. With `committed` nothing is
+        read beyond the first open transaction.
         """
         partitions = [self._partition(want.topic, want.partition) for want in wants]
         refused = await self._open(partitions)
         max_bytes = min(max_bytes, self._fetch_max_bytes)
-        parts = self._read(wants, partitions, refused, max_bytes)
+        read = partial(self._read, wants, partitions, refused, max_bytes, committed=committed)
+        parts = await read()
         missing = min(min_bytes, max_bytes) - sum(len(part.records) for part in parts)
         failed = any(part.error != ErrorCode.NONE for part in parts)
         if not wants or missing <= 0 or max_wait_ms <= 0 or failed or self._draining:
             return parts
+        seen = [part.high_watermark for part in parts]
         del parts
-        await self._park(partitions, missing, max_wait_ms)
-        return self._read(wants, partitions, refused, max_bytes)
+        await self._park(partitions, seen, missing, max_wait_ms)
+        return await read()
 
-    async def offsets(self, topic: TopicInfo, index: int) -> tuple[int, int]:
-        """The first offset and the high watermark. Raises TopicError."""
+    async def offsets(
+        self, topic: TopicInfo, index: int, *, committed: bool = False
+    ) -> tuple[int, int]:
+        """The first offset, and the high watermark or last stable offset. Raises TopicError."""
         partition = self._partition(topic, index)
-        await partition.open()
-        return partition.start_offset, partition.high_watermark
+        end = await partition.latest(committed=committed)
+        return partition.start_offset, end
 
     async def offset_for_timestamp(
-        self, topic: TopicInfo, index: int, timestamp: int
+        self, topic: TopicInfo, index: int, timestamp: int, *, committed: bool = False
     ) -> TimestampAndOffset | None:
         """The first record not older than `timestamp` (ms), if there is one. Raises TopicError."""
-        return await self._partition(topic, index).search(partial(first_from, timestamp))
+        search = partial(first_from, timestamp)
+        return await self._partition(topic, index).search(search, committed=committed)
 
     async def offset_of_max_timestamp(
-        self, topic: TopicInfo, index: int
+        self, topic: TopicInfo, index: int, *, committed: bool = False
     ) -> TimestampAndOffset | None:
         """The first record with the largest timestamp, if there are any. Raises TopicError."""
-        return await self._partition(topic, index).search(latest)
+        return await self._partition(topic, index).search(latest, committed=committed)
 
     def release(self) -> None:
         """Answer every parked Fetch with what there is, and park none any more."""
@@ -191,17 +217,22 @@ class Topics:
             partition.close()
         self._partitions.clear()
 
-    def _partition(self, topic: TopicInfo, index: int) -> Partition:
+    def _partition(self, topic: TopicInfo, index: int) -> AnyPartition:
         key = (topic.topic_id, index)
         partition = self._partitions.get(key)
         if partition is None:
-            open_log = partial(self._directories.open_log, topic, index)
-            partition = self._partitions[key] = Partition(open_log, self._flusher)
+            partition = self._partitions[key] = self._make_partition(topic, index)
         return partition
 
-    async def _open(self, partitions: Iterable[Partition]) -> dict[Partition, TopicError]:
-        """Open all, so that what follows does not wait; those that cannot be opened come back."""
-        refused: dict[Partition, TopicError] = {}
+    def _make_partition(self, topic: TopicInfo, index: int) -> AnyPartition:
+        if topic.name == GROUP_METADATA_TOPIC:
+            assert self._coordinator_logs is not None
+            return CoordinatorPartition(self._coordinator_logs, index, self._flusher)
+        return Partition(partial(self._directories.open_log, topic, index), self._flusher)
+
+    async def _open(self, partitions: Iterable[AnyPartition]) -> dict[AnyPartition, TopicError]:
+        """Open all, so that what follows waits little; those that cannot be opened come back."""
+        refused: dict[AnyPartition, TopicError] = {}
         for partition in partitions:
             if not partition.is_open:
                 try:
@@ -210,35 +241,49 @@ class Topics:
                     refused[partition] = refusal
         return refused
 
-    def _read(
+    async def _read(
         self,
         wants: Sequence[FetchWant],
-        partitions: Sequence[Partition],
-        refused: dict[Partition, TopicError],
+        partitions: Sequence[AnyPartition],
+        refused: dict[AnyPartition, TopicError],
         max_bytes: int,
+        *,
+        committed: bool,
     ) -> list[FetchPart]:
         parts = []
         left, empty = max_bytes, True
         for want, partition in zip(wants, partitions, strict=True):
+            most = min(want.max_bytes, left)
             try:
                 if partition in refused:
                     raise refused[partition]
-                records = partition.read(want.offset, min(want.max_bytes, left), at_least_one=empty)
+                found = await partition.read(
+                    want.offset, most, at_least_one=empty, committed=committed
+                )
             except TopicError as refusal:
                 parts.append(FetchPart(refusal.error))
                 continue
-            parts.append(
-                FetchPart(ErrorCode.NONE, partition.high_watermark, partition.start_offset, records)
-            )
-            left -= len(records)
-            empty = empty and not records
+            data, high_watermark, stable, start, aborted = found
+            parts.append(FetchPart(ErrorCode.NONE, high_watermark, start, data, stable, aborted))
+            left -= len(data)
+            empty = empty and not data
         return parts
 
-    async def _park(self, partitions: Iterable[Partition], missing: int, max_wait_ms: int) -> None:
+    async def _park(
+        self,
+        partitions: Sequence[AnyPartition],
+        seen: Sequence[int],
+        missing: int,
+        max_wait_ms: int,
+    ) -> None:
+        """Wait for so many bytes beyond what was seen, by high watermarks."""
         waiter = Waiter(missing)
         self._parked.add(waiter)
         for partition in partitions:
             partition.watch(waiter)
+        if [partition.high_watermark for partition in partitions] != list(seen):
+            # Something arrived while others were read.
+            waiter.release()
         try:
             await asyncio.wait((waiter.done,), timeout=max_wait_ms / 1000)
         finally:

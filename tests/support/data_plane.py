@@ -28,12 +28,13 @@ def make_topics(
     max_message_bytes: int = 1_048_588,
     fetch_max_bytes: int = FETCH_MAX_BYTES,
     files: Files = SYSTEM_FILES,
+    flusher: Flusher | None = None,
 ) -> Topics:
     """Topics over a data directory; make them again for what a restart sees."""
     return Topics(
         TopicCatalog(data, CountedIds(), offsets_partitions=OFFSETS_PARTITIONS),
         Directories(data, files=files),
-        Flusher(),
+        flusher or Flusher(),
         ManualClock(),
         BatchRules(max_message_bytes=max_message_bytes),
         fetch_max_bytes=fetch_max_bytes,

@@ -34,6 +34,8 @@ _EPOCHS_PER_START: Final = 1 << 32
 
 Report = Callable[..., None]
 """Called as `report(event, **fields)` for the log."""
+Acknowledged = Callable[[SegmentLog, int, int], None]
+"""Called as `acknowledged(log, end_offset, size)` for a batch that became durable."""
 
 
 class SegmentPartitionLog:
@@ -89,6 +91,12 @@ class SegmentPartitionLog:
         self._storage.flusher.flush_then(
             self._log, partial(_resolve, future, self._log.end_offset - 1)
         )
+        if records and (follower := self._storage.followers.get(self.partition)) is not None:
+            tell = partial(_tell, follower, self._log, self._log.end_offset, len(batch))
+            if future.done():
+                tell(future)
+            else:
+                future.add_done_callback(tell)
         return future
 
     def is_current(self) -> bool:
@@ -109,6 +117,13 @@ def _resolve(future: "asyncio.Future[int]", last_offset: int, error: BaseExcepti
         future.set_result(last_offset)
     else:
         future.set_exception(error)
+
+
+def _tell(
+    follower: Acknowledged, log: SegmentLog, end: int, size: int, done: "asyncio.Future[int]"
+) -> None:
+    if not done.cancelled() and done.exception() is None:
+        follower(log, end, size)
 
 
 class SegmentStorage:
@@ -144,6 +159,8 @@ class SegmentStorage:
         """Those that are open, by partition."""
         self._cut_to: dict[int, int] = {}
         """Where logs that failed were durable to, by partition."""
+        self.followers: dict[int, Acknowledged] = {}
+        """Who is told of a partition's batches when they are durable."""
         self._refused: dict[int, int] = {}
         """Size of a batch that could not be written, by partition, until it could be."""
 
@@ -173,6 +190,14 @@ class SegmentStorage:
 
     async def stop(self) -> None:
         """See Storage; the flusher and the directory are closed by whoever made them."""
+
+    def open_log(self, partition: int) -> SegmentLog | None:
+        """The log of a partition's present tenure; None while it has none."""
+        return self._logs.get(partition)
+
+    def follow(self, partition: int, acknowledged: Acknowledged) -> None:
+        """Tell of every batch that becomes durable from now on; there is one follower."""
+        self.followers[partition] = acknowledged
 
     def open_logs(self) -> list[SegmentLog]:
         """The logs of all tenures there are."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.partition import Partition
 from coordinator_server.topics.service import FetchWant, Topics
 from protocol.errors import ErrorCode
 from tests.support.data_plane import batch_of, make_topics, produced, records_in
@@ -109,6 +110,7 @@ async def test_after_closing_partitions_are_unknown(topics: Topics) -> None:
     topic = topics.catalog.topics()["orders"]
     await produced(topics, "orders", 0, (NOW, b"a"))
     partition = topics._partition(topic, 0)
+    assert isinstance(partition, Partition)
     topics.close()
     with pytest.raises(TopicError) as refused:
         partition.append(batch_of((NOW, b"b")))

@@ -1,0 +1,160 @@
+"""A partition of `__consumer_offsets` for readers: only the coordinator writes it.
+
+Its log comes and goes with the coordinator's tenures. What is served is what has been acknowledged
+under the flush policy: a reader never sees what a crash could take back.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.partition import Records, Waiter, check_offset
+from coordinator_server.topics.timestamps import Search, TimestampAndOffset
+from coordinator_server.topics.transactions import Transactions
+from protocol.errors import ErrorCode, Malformed
+
+Acknowledged = Callable[[SegmentLog, int, int], None]
+"""`acknowledged(log, end_offset, size)` is called for every batch that became durable."""
+
+
+class CoordinatorLogs(Protocol):
+    """Where the coordinator's storage lets its logs be read."""
+
+    def open_log(self, partition: int) -> SegmentLog | None:
+        """The log of a partition's present tenure; None while it has none."""
+        ...
+
+    def follow(self, partition: int, acknowledged: Acknowledged) -> None:
+        """Tell of every batch that becomes durable from now on."""
+        ...
+
+
+class CoordinatorPartition:
+    """What a Fetch or ListOffsets sees of one partition of the coordinator's log."""
+
+    def __init__(self, logs: CoordinatorLogs, index: int, flusher: Flusher) -> None:
+        self.high_watermark = 0
+        self.last_stable_offset = 0
+        self._logs = logs
+        self._index = index
+        self._flusher = flusher
+        self._log: SegmentLog | None = None
+        self._transactions = Transactions()
+        self._waiters: set[Waiter] = set()
+        self._reading = asyncio.Lock()
+        """One reader at a time: reading a segment for the first time makes its index."""
+        self._follows = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the log that is known is still the coordinator's."""
+        return self._log is not None and self._logs.open_log(self._index) is self._log
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset there is."""
+        return 0 if self._log is None else self._log.start_offset
+
+    async def open(self, *, create: bool = False) -> None:
+        """Find the present log. Raises TopicError with KAFKA_STORAGE_ERROR."""
+        async with self._reading:
+            await self._present()
+
+    async def _present(self) -> SegmentLog:
+        """The log of the present tenure, with its transactions known up to the high watermark."""
+        log = self._log if self.is_open else await self._find()
+        assert log is not None
+        if self._transactions.end < self.high_watermark:
+            await self._advance(log)
+        return log
+
+    async def _find(self) -> SegmentLog:
+        log = self._logs.open_log(self._index)
+        if log is None:
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "The coordinator has no log here now.")
+        if not self._follows:
+            self._logs.follow(self._index, self._acknowledged)
+            self._follows = True
+        end = log.end_offset
+        try:
+            # What was appended before anybody followed is acknowledged when this is.
+            await self._flusher.flush(log)
+        except OSError as failure:
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+        self._log = log
+        self.high_watermark = max(end, self.high_watermark)
+        return log
+
+    async def _advance(self, log: SegmentLog) -> None:
+        end = self.high_watermark
+        try:
+            await asyncio.to_thread(self._transactions.advance, log, end)
+        except (OSError, CorruptLog, Malformed) as failure:
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+        # Not the high watermark, which may have moved on.
+        self.last_stable_offset = self._transactions.last_stable_offset(end)
+
+    def _acknowledged(self, log: SegmentLog, end: int, size: int) -> None:
+        self.high_watermark = max(self.high_watermark, end)
+        for waiter in tuple(self._waiters):
+            waiter.arrived(size)
+
+    async def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool, committed: bool
+    ) -> Records:
+        """See Partition.read; in a thread, as a segment may have to be searched."""
+        async with self._reading:
+            log = await self._present()
+            check_offset(offset, self.start_offset, log.end_offset)
+            high_watermark, stable = self.high_watermark, self.last_stable_offset
+            up_to = stable if committed else high_watermark
+            data = b""
+            if offset < up_to and (max_bytes > 0 or at_least_one):
+                data = await self._read(log, offset, max(max_bytes, 0), up_to)
+            if not at_least_one and len(data) > max_bytes:
+                data = b""
+            aborted = self._transactions.aborted_within(offset, up_to) if committed else []
+            return Records(data, high_watermark, stable, self.start_offset, aborted)
+
+    async def _read(self, log: SegmentLog, offset: int, max_bytes: int, up_to: int) -> bytes:
+        try:
+            data = await asyncio.to_thread(log.read, offset, max_bytes, up_to)
+        except (OSError, CorruptLog) as failure:
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+        if log.closing.is_set():
+            # Its files were closed meanwhile, and their descriptors may have been another's.
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "The log was closed while it was read.")
+        return data
+
+    async def search(self, search: Search, *, committed: bool) -> TimestampAndOffset | None:
+        """Search the readable records by timestamp. Raises TopicError with KAFKA_STORAGE_ERROR."""
+        async with self._reading:
+            log = await self._present()
+            up_to = self.last_stable_offset if committed else self.high_watermark
+            try:
+                return await asyncio.to_thread(search, log, up_to)
+            except (OSError, CorruptLog) as failure:
+                raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+
+    async def latest(self, *, committed: bool) -> int:
+        """The offset a reader has come to the end with. Raises TopicError."""
+        async with self._reading:
+            await self._present()
+        return self.last_stable_offset if committed else self.high_watermark
+
+    def watch(self, waiter: Waiter) -> None:
+        """Tell `waiter` of every byte that becomes readable from now on."""
+        self._waiters.add(waiter)
+
+    def unwatch(self, waiter: Waiter) -> None:
+        """Tell it no more."""
+        self._waiters.discard(waiter)
+
+    def close(self) -> None:
+        """Let go who waits; the log is the storage's to close."""
+        for waiter in tuple(self._waiters):
+            waiter.release()
