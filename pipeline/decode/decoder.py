@@ -1,16 +1,19 @@
 """Batches to rows: what a reader of the log calls, whatever way the bytes came."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from pipeline.decode.batches import Span
+from pipeline.decode.columns import Columns
 from pipeline.decode.plain import Row, record_row, rows_to_arrow
-from pipeline.records_schema import HISTORY_KIND, RECORDS
-from protocol.batch import read_records
+from pipeline.records_schema import HISTORY_KIND, KNOWN_KINDS, RECORDS
+from protocol.batch import LogRecord, read_records
 from protocol.errors import Malformed
+from protocol.vectors import Flags, Records, find_records
 
 VIEWS: Final = ("all", "commits", "groups")
 
@@ -40,21 +43,68 @@ class Decoder:
 
     def __init__(self, wanted: Wanted, log_partition: int, incarnation: int = 0) -> None:
         self._wanted = wanted
-        self._identity: Row = {"log_partition": log_partition, "incarnation": incarnation}
+        self._identity = {"log_partition": log_partition, "incarnation": incarnation}
 
-    def decode(self, buffer: bytes, spans: Sequence[Span]) -> pa.RecordBatch:
+    def decode(self, buffer: bytes, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
         """The records of batches, in their order."""
-        rows: list[Row] = []
-        for position, header in spans:
-            try:
-                rows += [record_row(record) for record in read_records(header, buffer, position)]
-            except Malformed as error:
-                rows.append({"log_offset": header.base_offset, "problem": str(error)})
+        self._headers = [header for _, header in spans]
+        records, unusual = find_records(buffer, spans)
+        if not len(unusual):
+            yield self._decode(buffer, spans, records)
+            return
+        first = 0
+        for number in unusual.tolist():
+            if first < number:
+                yield from self.decode(buffer, spans[first:number])
+            yield self._one_by_one(buffer, spans[number])
+            first = number + 1
+        if first < len(spans):
+            yield from self.decode(buffer, spans[first:])
+
+    def _one_by_one(self, buffer: bytes, span: Span) -> pa.RecordBatch:
+        """The records of a batch that numpy does not understand, or that nobody does."""
+        try:
+            rows = [record_row(record) for record in _records(buffer, span)]
+        except Malformed as error:
+            rows = [{"log_offset": span.header.base_offset, "problem": str(error)}]
         return self._arrow([row for row in rows if self._keeps(row)])
+
+    def _decode(self, buffer: bytes, spans: Sequence[Span], records: Records) -> pa.RecordBatch:
+        records = records.where(self._kept(records))
+        columns = Columns(records, self._headers)
+        rows = columns.build(self._wanted.schema, self._identity)
+        left = np.flatnonzero(~columns.sound)
+        if not len(left):
+            return rows
+        found: dict[int, dict[int, LogRecord]] = {}
+        plain = []
+        for batch, offset in zip(
+            records.batch[left].tolist(), records.offset[left].tolist(), strict=True
+        ):
+            if batch not in found:
+                found[batch] = {r.offset: r for r in _records(buffer, spans[batch])}
+            plain.append(record_row(found[batch][offset]))
+        order = np.arange(rows.num_rows)
+        order[left] = rows.num_rows + np.arange(len(left))
+        return pa.concat_batches([rows, self._arrow(plain)]).take(pa.array(order))
 
     def problem(self, offset: int, text: str) -> pa.RecordBatch:
         """The row that reports what could not be read."""
         return self._arrow([{"log_offset": offset, "problem": text}])
+
+    def _kept(self, records: Records) -> Flags:
+        """Those in range and in the view."""
+        wanted, offset = self._wanted, records.offset
+        kept: Flags = offset >= wanted.start
+        if wanted.end is not None:
+            kept &= offset < wanted.end
+        if wanted.view != "all":
+            kind = np.where(records.key_size >= 2, records.data.int16(records.key_at), -1)
+            hidden = [kind == number for number in KNOWN_KINDS if not wanted.keeps_kind(number)]
+            # A marker's key begins like one of an offset.
+            is_data = np.array([not header.is_control for header in self._headers])[records.batch]
+            kept &= ~(np.logical_or.reduce(hidden) & is_data)
+        return kept
 
     def _keeps(self, row: Row) -> bool:
         wanted = self._wanted
@@ -64,3 +114,7 @@ class Decoder:
 
     def _arrow(self, rows: list[Row]) -> pa.RecordBatch:
         return rows_to_arrow([row | self._identity for row in rows], self._wanted.schema)
+
+
+def _records(buffer: bytes, span: Span) -> list[LogRecord]:
+    return read_records(span.header, buffer, span.position)

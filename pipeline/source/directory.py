@@ -52,6 +52,6 @@ class DirectoryLog:
                 if chunk.problem is not None:
                     yield decoder.problem(*chunk.problem)
                     continue
-                rows = decoder.decode(chunk.buffer, chunk.spans)
-                if rows.num_rows:
-                    yield rows
+                for rows in decoder.decode(chunk.buffer, chunk.spans):
+                    if rows.num_rows:
+                        yield rows

@@ -1,0 +1,64 @@
+"""The vectorised decoder gives what protocol/ gives, record by record."""
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs the extra `pipeline`")
+pytest.importorskip("numpy", reason="needs the extra `pipeline`")
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.decode.batches import walk
+from pipeline.decode.decoder import Decoder, Wanted
+from pipeline.decode.plain import record_row, rows_to_arrow
+from pipeline.records_schema import RECORDS
+from protocol.batch import read_records
+from protocol.errors import Malformed
+from tests.support.coordinator_log import logs
+
+
+def reference(raw: bytes, wanted: Wanted) -> pa.RecordBatch:
+    """What protocol/ says, one record after the other."""
+    rows = []
+    for position, header in walk(raw).spans:
+        try:
+            rows += [record_row(record) for record in read_records(header, raw, position)]
+        except Malformed as error:
+            rows.append({"log_offset": header.base_offset, "problem": str(error)})
+    kept = [
+        row | {"log_partition": 3, "incarnation": 1}
+        for row in rows
+        if wanted.start <= row["log_offset"]
+        and (wanted.end is None or row["log_offset"] < wanted.end)
+        and wanted.keeps_kind(row.get("kind"))
+    ]
+    return rows_to_arrow(kept, wanted.schema)
+
+
+def decoded(raw: bytes, wanted: Wanted) -> pa.Table:
+    """What the decoder says."""
+    found = list(Decoder(wanted, 3, 1).decode(raw, walk(raw).spans))
+    for batch in found:
+        batch.validate(full=True)
+    return pa.Table.from_batches(found, wanted.schema)
+
+
+def assert_equal(raw: bytes, wanted: Wanted) -> None:
+    ours, theirs = decoded(raw, wanted), reference(raw, wanted)
+    assert ours.num_rows == theirs.num_rows
+    for name in wanted.schema.names:
+        assert ours.column(name).to_pylist() == theirs.column(name).to_pylist(), name
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(raw=logs(), data=st.data())
+def test_every_record_of_any_log_is_decoded_as_protocol_does(
+    raw: bytes, data: st.DataObject
+) -> None:
+    assert not walk(raw).fault
+    view = data.draw(st.sampled_from(["all", "commits", "groups"]))
+    offsets = [header.base_offset for _, header in walk(raw).spans]
+    start = data.draw(st.sampled_from([0, 0, *offsets]))
+    end = data.draw(st.sampled_from([None, None, offsets[-1] + 2]))
+    assert_equal(raw, Wanted(RECORDS, view, start, end))
