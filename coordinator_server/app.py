@@ -5,7 +5,7 @@ import contextlib
 import gc
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -87,6 +87,7 @@ class App:
         self.counters = Counters()
         self.timeline = Timeline()
         self._cleaner: Cleaner | None = None
+        self._loads: Callable[[], Mapping[int, tuple[int, int]]] = dict
         self._log_sizes: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._data = DataDirectory(
             config.log_dirs, node_id=config.node_id, cluster_id=config.cluster_id
@@ -109,7 +110,7 @@ class App:
             )
             self.server = self._make_server(given)
             undo.pop_all()
-        self.status = CoordinatorStatus(self.coordinator)
+        self.status = CoordinatorStatus(self.coordinator, self._loads)
         self._http: HttpServer | None = None
 
     def _open_journal(self, policy: FlushPolicy) -> Journal:
@@ -180,6 +181,7 @@ class App:
         )
         self._log_sizes = storage.sizes
         self._topics.serve_coordinator_logs(storage)
+        self._loads = storage.progress.loads
         if self._config.log_cleaner_enable:
             self._cleaner = Cleaner(
                 storage.open_logs,

@@ -96,7 +96,12 @@ class HttpServer:
         partitions = dict(self._status.partitions())
         waiting = sum(count for state, count in partitions.items() if state != "active")
         ready = waiting == 0 and partitions.get("active", 0) > 0
-        form = {"status": "ready" if ready else "loading", "partitions": partitions}
+        form: Form = {"status": "ready" if ready else "loading", "partitions": partitions}
+        if loads := self._status.loading():
+            form["loading"] = [
+                {"partition": partition, "bytes": done, "of": total}
+                for partition, (done, total) in sorted(loads.items())
+            ]
         return web.json_response(form, status=200 if ready else 503)
 
     async def _groups(self, _request: web.Request) -> web.Response:

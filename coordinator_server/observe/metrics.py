@@ -87,6 +87,9 @@ FAMILIES: dict[str, Family] = {
     "partition_load_duration_seconds": Family(
         "histogram", "How long loading a partition of the log took."
     ),
+    "partition_load_remaining_bytes": Family(
+        "gauge", "Bytes still to be read of the partitions that are being loaded."
+    ),
     "observer_failures_total": Family(
         "counter", "Times the log, the metrics or the timeline failed to take an event."
     ),
@@ -200,6 +203,8 @@ class CoordinatorCollector(Collector):
         yield _histograms(
             "partition_load_duration_seconds", [((), counters.partition_load_seconds)]
         )
+        remaining = sum(total - done for done, total in self._status.loading().values())
+        yield _samples("partition_load_remaining_bytes", [((), remaining)])
         yield _samples("observer_failures_total", [((), counters.observer_failures)])
 
 

@@ -54,6 +54,10 @@ class StatusSource(Protocol):
         """Number of coordinator partitions by state (`PARTITION_STATES`; absent is 0)."""
         ...
 
+    def loading(self) -> Mapping[int, tuple[int, int]]:
+        """Bytes read and bytes in all, by coordinator partition that is being loaded."""
+        ...
+
     def group_counts(self) -> Mapping[tuple[str, str], int]:
         """Number of groups by (state, protocol type)."""
         ...

@@ -1,7 +1,7 @@
 """The coordinator as the observers see it: counts, groups, and whom a rebalance waits for."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from coordinator_server.group.classic.state import (
     ClassicGroup,
@@ -18,13 +18,23 @@ _S = ClassicGroupState
 class CoordinatorStatus:
     """Implements observe.status.StatusSource over the groups in memory."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        loads: Callable[[], Mapping[int, tuple[int, int]]] = dict,
+    ) -> None:
+        """`loads` tells what the storage has read of partitions that are being loaded."""
         self._coordinator = coordinator
+        self._loads = loads
 
     def partitions(self) -> Mapping[str, int]:
         """Number of coordinator partitions by state."""
         states = self._coordinator.partition_states()
         return {state.value: count for state, count in states.items()}
+
+    def loading(self) -> Mapping[int, tuple[int, int]]:
+        """Bytes read and bytes in all, by partition that is being loaded."""
+        return self._loads()
 
     def group_counts(self) -> Mapping[tuple[str, str], int]:
         """Number of groups by (state, protocol type)."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.identity import PARTITION_METADATA
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentLog
+from coordinator_server.storage.segments.progress import LoadProgress, Report
 from protocol.batch import build_batch, iter_records
 from protocol.errors import Malformed
 
@@ -32,8 +34,6 @@ MAX_APPEND_BYTES: Final = 16 * 1024 * 1024
 RECORDS_PER_CHUNK: Final = 2_000
 _EPOCHS_PER_START: Final = 1 << 32
 
-Report = Callable[..., None]
-"""Called as `report(event, **fields)` for the log."""
 Acknowledged = Callable[[SegmentLog, int, int], None]
 """Called as `acknowledged(log, end_offset, size)` for a batch that became durable."""
 
@@ -53,18 +53,30 @@ class SegmentPartitionLog:
 
     async def load(self) -> AsyncIterator[Sequence[LogRecord]]:
         """See PartitionLog; the event loop gets a turn between chunks."""
+        progress = self._storage.progress
+        progress.begin(self.partition, self._log.size)
+        try:
+            async for records in self._load():
+                yield records
+        finally:
+            progress.end(self.partition)
+
+    async def _load(self) -> AsyncIterator[Sequence[LogRecord]]:
         records: list[LogRecord] = []
+        done = 0
         for header, chunk, offset in self._log.batches():
             try:
                 for record in iter_records(header, chunk, offset):
                     records.append(record)
                     if len(records) >= RECORDS_PER_CHUNK:
+                        self._storage.progress.advance(self.partition, done)
                         yield records
                         records = []
                         await asyncio.sleep(0)
             except Malformed as error:
                 where = f"{self._log.directory}, the batch at offset {header.base_offset}"
                 raise CorruptLog(f"{where}: {error}") from error
+            done += header.size
         if records:
             yield records
 
@@ -153,6 +165,7 @@ class SegmentStorage:
         self._topic_id = topic_id
         self._report = report
         self._files = files
+        self.progress = LoadProgress(report, time.monotonic)
         self.epochs = [0] * partitions
         """The epoch of the latest claim of each partition."""
         self._logs: dict[int, SegmentLog] = {}

@@ -65,10 +65,14 @@ class FakeStatus:
 
     def __init__(self) -> None:
         self.states: dict[str, int] = {"active": 50}
+        self.loads: dict[int, tuple[int, int]] = {}
         self.summaries: dict[str, GroupSummary] = {"orders": SUMMARY}
 
     def partitions(self) -> Mapping[str, int]:
         return self.states
+
+    def loading(self) -> Mapping[int, tuple[int, int]]:
+        return self.loads
 
     def group_counts(self) -> Mapping[tuple[str, str], int]:
         return {("Stable", "consumer"): 1}

@@ -66,6 +66,20 @@ async def test_it_is_ready_when_all_partitions_are_loaded(
     assert await served.get("/readyz") == (code, {"status": word, "partitions": states})
 
 
+async def test_how_far_loads_are_is_told_while_there_are_any(served: Served) -> None:
+    served.status.states = {"active": 48, "loading": 2}
+    served.status.loads = {7: (300, 1_000), 3: (0, 50)}
+    code, form = await served.get("/readyz")
+    assert code == 503
+    assert isinstance(form, dict)
+    assert form["loading"] == [
+        {"partition": 3, "bytes": 0, "of": 50},
+        {"partition": 7, "bytes": 300, "of": 1_000},
+    ]
+    _, text = await served.get("/metrics")
+    assert "kafka_group_coordinator_partition_load_remaining_bytes 750.0" in str(text)
+
+
 async def test_metrics_are_prometheus_text(served: Served) -> None:
     code, text = await served.get("/metrics")
     assert code == 200
