@@ -111,14 +111,7 @@ class Client:
 
     async def join(self) -> None:
         """Become the one member of the client's group."""
-        protocols = [JoinGroupRequestProtocol("range", b"metadata")]
-        request = JoinGroupRequest(
-            group_id=self.group,
-            session_timeout_ms=30_000,
-            rebalance_timeout_ms=60_000,
-            protocol_type="consumer",
-            protocols=protocols,
-        )
+        request = _join(self)
         joined = await self.call(ApiKey.JOIN_GROUP, 7, request)
         self.member = request.member_id = joined.member_id
         joined = await self.call(ApiKey.JOIN_GROUP, 7, request)
@@ -143,6 +136,17 @@ def frame(key: ApiKey, version: int, request: Any) -> bytes:
     head = struct.pack(">hhih", key, version, 1, len(CLIENT)) + CLIENT
     body = (b"\0" if is_flexible(key, version) else b"") + request_encoder(key, version)(request)
     return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def _join(client: Client) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=client.group,
+        member_id=client.member,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol("range", b"metadata")],
+    )
 
 
 def _heartbeat(client: Client) -> bytes:
@@ -179,6 +183,8 @@ WORKS: dict[str, tuple[Callable[[Client], bytes], int]] = {
 """A chunk of each work, and how many requests are in it."""
 
 CREATE = "create a one-member group, up to Stable"
+REBALANCE = "rebalance of 1,000 members, per request"
+MEMBERS = 1_000
 
 
 async def _rounds(clients: list[Client], chunks: list[bytes], rounds: int) -> None:
@@ -204,6 +210,8 @@ async def measure(name: str, seconds: float, profile: cProfile.Profile | None) -
                 await asyncio.sleep(0.01)
             if name == CREATE:
                 return await _creations(app, seconds, profile)
+            if name == REBALANCE:
+                return await _rebalances(app, seconds, profile)
             return await _requests(app, name, seconds, profile)
         finally:
             await app.stop()
@@ -245,6 +253,52 @@ async def _creations(app: App, seconds: float, profile: cProfile.Profile | None)
     return costs.microseconds
 
 
+async def _rebalances(app: App, seconds: float, profile: cProfile.Profile | None) -> float:
+    """JoinGroup and SyncGroup of every member, as often as time allows."""
+    members = [Client(app, 0) for _ in range(MEMBERS)]
+    for member in members:
+        given = await member.call(ApiKey.JOIN_GROUP, 7, _join(member))
+        member.member = given.member_id
+    await _rebalance(members)
+    with _costs(profile) as costs:
+        while time.process_time() - costs.begin < seconds:
+            await _rebalance(members)
+            costs.count += 2 * MEMBERS
+    return costs.microseconds
+
+
+async def _rebalance(members: list[Client]) -> None:
+    joins = [frame(ApiKey.JOIN_GROUP, 7, _join(member)) for member in members]
+    await _all_ask(members, joins)
+    generation = members[0].generation = max(members[0].generation, 0) + 1
+    everybody = [SyncGroupRequestAssignment(member.member, b"assigned") for member in members]
+    syncs = [
+        frame(
+            ApiKey.SYNC_GROUP,
+            4,
+            SyncGroupRequest(
+                group_id=member.group,
+                generation_id=generation,
+                member_id=member.member,
+                assignments=everybody if member is members[0] else [],
+            ),
+        )
+        for member in members
+    ]
+    answers = await _all_ask(members, syncs)
+    if any(answer[13:15] != b"\0\0" for answer in answers):
+        raise RuntimeError("a member was not assigned anything")
+
+
+async def _all_ask(members: list[Client], chunks: list[bytes]) -> list[bytes]:
+    answers = [member.give(chunk) for member, chunk in zip(members, chunks, strict=True)]
+    for number, member in enumerate(members):
+        while not answers[number]:
+            await asyncio.sleep(0)
+            answers[number] = member.take()
+    return answers
+
+
 class _Costs:
     def __init__(self) -> None:
         self.count = 0
@@ -280,7 +334,7 @@ def main() -> None:
     arguments = parser.parse_args()
     names = [
         name
-        for name in (*WORKS, CREATE)
+        for name in (*WORKS, CREATE, REBALANCE)
         if not arguments.works or any(part in name for part in arguments.works)
     ]
     log.configure(line_format="json", fd=os.open(os.devnull, os.O_WRONLY))
