@@ -150,7 +150,10 @@ class Writer:
             self._failed(error)
             return
         self._in_flight.append((number, future, self._clock.monotonic_ms()))
-        future.add_done_callback(self._appended)
+        if future.done():
+            self._appended(future)
+        else:
+            future.add_done_callback(self._appended)
 
     def _appended(self, future: "asyncio.Future[int]") -> None:
         if self._stopped and not future.cancelled():
