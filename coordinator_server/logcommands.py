@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from coordinator_server.logtool import Damage
+    from coordinator_server.mending import Damage
 
 log = typer.Typer(help="Look at the log on disk, check it, mend it.", no_args_is_help=True)
 
@@ -122,14 +122,20 @@ def repair(
 ) -> None:
     """Take damaged bytes out of the log, into a file beside it; what follows is kept."""
     from coordinator_server import logtool
+    from coordinator_server.storage.base import CorruptLog
     from coordinator_server.storage.segments.directory import DirectoryInUse
 
     if dry_run == yes:
         _fail("expected either --dry-run or --yes", code=2)
-    found = _segments(None, data, partition)
+    _segments(None, data, partition)
     try:
         with logtool.held(data):
+            for directory in logtool.partitions(data, partition):
+                _end_compaction(directory, really=yes)
+            found = _segments(None, data, partition)
             places = sum(_repair(segment, really=yes) for segment in found)
+    except CorruptLog as error:
+        _fail(f"{error}; move it away if the segments it was to replace are still there")
     except DirectoryInUse as error:
         _fail(error.strerror or str(error))
     except OSError as error:
@@ -140,17 +146,29 @@ def repair(
         typer.echo("nothing was changed; --yes does it")
 
 
+def _end_compaction(directory: Path, *, really: bool) -> None:
+    """End what a crash has interrupted, as a start does, or say that it would be."""
+    from coordinator_server import mending
+
+    names = mending.unfinished(directory)
+    if names and really:
+        mending.finish_compaction(directory)
+        typer.echo(f"{directory}: ended an interrupted compaction ({', '.join(names)})")
+    elif names:
+        typer.echo(f"{directory}: an interrupted compaction is ended first ({', '.join(names)})")
+
+
 def _repair(segment: Path, *, really: bool) -> int:
     """Mend a segment, or say what would be; returns how many places were damaged."""
-    from coordinator_server import logtool
+    from coordinator_server import mending
 
-    places = logtool.damages(segment)
+    places = mending.damages(segment)
     for place in places:
         typer.echo(_describe(place, really=really))
     if really and places:
         # From the back, so that positions before stay what they are.
         for place in reversed(places):
-            typer.echo(f"kept the bytes in {logtool.repair(place)}")
+            typer.echo(f"kept the bytes in {mending.repair(place)}")
     return len(places)
 
 

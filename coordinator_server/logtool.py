@@ -1,7 +1,7 @@
-"""Looks at the coordinator's log on disk, checks it, and takes damage out of it.
+"""Looks at the coordinator's log on disk, and checks it.
 
 What serves `coordinator-server log`. Dumping and verifying only read, so a server may be running;
-repairing holds the data directory's lock. Nothing is ever removed without a copy beside it.
+see mending.py for what takes damage out, and holds the data directory's lock.
 """
 
 import errno
@@ -15,13 +15,11 @@ from typing import Any, BinaryIO, Final
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import LOCK_FILE, DirectoryInUse
-from coordinator_server.storage.segments.files import SYSTEM_FILES
 from coordinator_server.storage.segments.segment import SUFFIX
 from protocol.batch import (
     HEADER_BYTES,
     BatchHeader,
     LogRecord,
-    batch_length,
     check_crc,
     iter_records,
     read_header,
@@ -41,8 +39,6 @@ from protocol.records import (
 from protocol.subscription import decode_assignment, decode_subscription
 
 TOPIC: Final = "__consumer_offsets"
-CUT_SUFFIX: Final = ".cut"
-"""Of the side file with what a repair took out; more than one get a number."""
 
 Progress = Callable[[int], None]
 """Called with the bytes done since the last call."""
@@ -56,26 +52,6 @@ class Batch:
     position: int
     header: BatchHeader
     raw: bytes
-
-
-@dataclass(slots=True)
-class Damage:
-    """Bytes of a segment that cannot be what was written, or not be read."""
-
-    path: Path
-    position: int
-    """Bytes from the start of the file."""
-    reason: str
-    cut: int
-    """How many bytes from `position` on cannot be used."""
-    tail: bool
-    """Whether no sound batch follows in the segment."""
-    first_offset: int
-    next_offset: int | None
-    """Of what follows; None for a tail."""
-
-    def __str__(self) -> str:
-        return f"{self.path}, position {self.position}: {self.reason}"
 
 
 # --- finding ---
@@ -114,7 +90,7 @@ def batches(path: Path) -> Iterator[Batch]:
         while at < size:
             try:
                 batch = _read_batch(path, at, file, size - at)
-                _check_offset(batch.header, expected)
+                check_offset(batch.header, expected)
             except Malformed as error:
                 raise CorruptLog(f"{path}, position {at}: {error}") from error
             yield batch
@@ -132,7 +108,7 @@ def _read_batch(path: Path, at: int, file: BinaryIO, left: int) -> Batch:
     return Batch(path, at, header, raw)
 
 
-def _check_offset(header: BatchHeader, expected: int) -> None:
+def check_offset(header: BatchHeader, expected: int) -> None:
     """Offsets may have gaps, but never go back. Raises Malformed."""
     if not 0 <= header.base_offset - expected < 1 << 31:
         raise Malformed(f"offset {header.base_offset}, expected {expected}")
@@ -257,95 +233,6 @@ def _assignment(raw: bytes) -> dict[str, list[int]] | None:
     except Malformed:
         return None
     return {topic: list(numbers) for topic, numbers in found.partitions.items()}
-
-
-# --- mending ---
-
-
-def damages(path: Path) -> list[Damage]:
-    """Every damaged place of a segment, in order; empty if it is sound.
-
-    What follows a damaged place is kept: cutting everything behind it would lose more commits that
-    were acknowledged, and bring back just as many older ones. Raises OSError.
-    """
-    raw = path.read_bytes()
-    expected = int(path.stem) if path.stem.isdecimal() else 0
-    at = 0
-    found: list[Damage] = []
-    while at < len(raw):
-        try:
-            header = _check(raw, at, expected)
-        except Malformed as error:
-            following = _next_sound(raw, at, expected)
-            end = len(raw) if following is None else following
-            after = None if following is None else read_header(raw, following).base_offset
-            found.append(Damage(path, at, str(error), end - at, following is None, expected, after))
-            at = end
-        else:
-            expected = header.last_offset + 1
-            at += header.size
-    return found
-
-
-def _check(raw: bytes, at: int, expected: int) -> BatchHeader:
-    """The header of a batch of which every record can be read. Raises Malformed."""
-    header = read_header(raw, at)
-    check_crc(header, raw, at)
-    _check_offset(header, expected)
-    for record in iter_records(header, raw, at):
-        describe(record)
-    return header
-
-
-def _next_sound(raw: bytes, damaged: int, expected: int) -> int | None:
-    """Where the next sound batch begins behind a damaged one.
-
-    The damaged one's length is believed first: what a client has put into it may look like a batch.
-    """
-    if len(raw) - damaged >= HEADER_BYTES:
-        at = damaged + batch_length(raw, damaged)
-        if at >= damaged + HEADER_BYTES and _is_sound(raw, at, expected):
-            return at
-    at = damaged + 1
-    while (found := raw.find(b"\x02", at + 16)) >= 0:
-        at = found - 16
-        if _is_sound(raw, at, expected):
-            return at
-        at += 1
-    return None
-
-
-def _is_sound(raw: bytes, at: int, expected: int) -> bool:
-    try:
-        _check(raw, at, expected)
-    except Malformed:
-        return False
-    return True
-
-
-def repair(found: Damage) -> Path:
-    """Take a damaged place out of its segment; returns the side file with the bytes.
-
-    The copy is on disk before the segment is replaced, in one step. Raises OSError.
-    """
-    raw = found.path.read_bytes()
-    end = found.position + found.cut
-    copy = _side_file(found)
-    SYSTEM_FILES.replace(copy, raw[found.position : end])
-    for suffix in (".index", ".timeindex", ".txnindex"):
-        # Kafka makes them anew; with positions that have moved they would be wrong.
-        SYSTEM_FILES.remove(found.path.with_suffix(suffix))
-    SYSTEM_FILES.replace(found.path, raw[: found.position] + raw[end:])
-    return copy
-
-
-def _side_file(found: Damage) -> Path:
-    name = f"{found.path.name}.{found.position}{CUT_SUFFIX}"
-    copy, number = found.path.with_name(name), 1
-    while copy.exists():
-        number += 1
-        copy = found.path.with_name(f"{name}{number}")
-    return copy
 
 
 @contextmanager

@@ -24,7 +24,8 @@ NO_SEQUENCE: Final = -1
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 """Far more than anybody's `message.max.bytes`, and still no danger to the process."""
 _COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
-_CRC_AT, _CRC_FROM = 17, 21
+CRC_FROM: Final = 21
+"""Where in a batch that begins what its checksum covers; that goes on to its end."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _CHECKED = Struct(">hiqqqhii")
@@ -212,7 +213,7 @@ def check_crc(header: BatchHeader, buffer: bytes | memoryview, at: int = 0) -> N
     end = at + header.size
     if len(buffer) < end:
         raise Malformed(f"a batch of {header.size} bytes, {len(buffer) - at} are there")
-    found = crc32c(memoryview(buffer)[at + _CRC_FROM : end])
+    found = crc32c(memoryview(buffer)[at + CRC_FROM : end])
     if found != header.crc:
         raise Malformed(f"a batch with checksum {header.crc:#x}, its bytes have {found:#x}")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from coordinator_server import mending
 from coordinator_server.cli import app
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import DataDirectory
@@ -234,3 +235,42 @@ def test_arguments_that_make_no_sense_end_with_code_2(
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_a_segment_is_mended_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mending, "PIECE_BYTES", 100)
+    segment = written(tmp_path, *([commit(n, "x" * 40 * n)] for n in range(12)))
+    whole = segment.read_bytes()
+    begin, end = damaged(segment, 4)
+    (found,) = mending.damages(segment)
+    assert (found.position, found.cut, found.tail) == (begin, end - begin, False)
+    copy = mending.repair(found)
+    assert segment.read_bytes() == whole[:begin] + whole[end:]
+    assert copy.read_bytes()[:-1] == whole[begin : end - 1]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_repair_ends_an_interrupted_compaction_first(tmp_path: Path, *, whole: bool) -> None:
+    segment = written(tmp_path, [commit(0)], [commit(1)])
+    damaged(segment, 0)
+    sound = SegmentLog(tmp_path / "aside-0")
+    sound.append(build_batch([commit(7), commit(8)]))
+    sound.close()
+    swap = segment.with_name(segment.name + (".swap" if whole else ".cleaned"))
+    (tmp_path / "aside-0" / FIRST).rename(swap)
+    dry = run("repair", "--data", tmp_path, "--dry-run")
+    assert f"an interrupted compaction is ended first ({swap.name})" in dry.output
+    assert swap.exists()
+    done = run("repair", "--data", tmp_path, "--yes")
+    assert "ended an interrupted compaction" in done.output
+    assert ("nothing is damaged" in done.output) == whole
+    assert not swap.exists()
+    assert run("verify", "--data", tmp_path).exit_code == 0
+
+
+def test_a_swap_file_that_is_not_whole_is_left_to_people(tmp_path: Path) -> None:
+    segment = written(tmp_path, [commit(0)])
+    segment.with_name(segment.name + ".swap").write_bytes(segment.read_bytes()[:-3])
+    done = run("repair", "--data", tmp_path, "--yes")
+    assert done.exit_code == 1
+    assert "move it away if" in done.output

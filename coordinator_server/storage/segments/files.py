@@ -6,6 +6,7 @@ tear writes and return I/O errors. No segment is preallocated: Kafka reads a fil
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -211,9 +212,14 @@ class SystemFiles:
 
     def replace(self, path: Path, data: bytes) -> None:
         """See Files."""
+        self.replace_by(path, [data])
+
+    def replace_by(self, path: Path, pieces: Iterable[bytes]) -> None:
+        """As `replace`, for what need not fit into memory."""
         fresh = path.with_name(path.name + ".tmp")
         with fresh.open("wb") as file:
-            file.write(data)
+            for piece in pieces:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         fresh.rename(path)
