@@ -262,6 +262,7 @@ class App:
             names,
             __version__,
             self._log_sizes,
+            self._cleaner.lag if self._cleaner is not None else lambda: (0.0, 0.0),
         )
         self._http = HttpServer(
             address.host,

@@ -123,11 +123,7 @@ class Config(BaseModel):
     )
 
     # Compaction of the coordinator's log
-    log_cleaner_enable: Boolean = setting(
-        False,
-        "Whether the coordinator's log is compacted. Off, unlike Kafka's, until it has been killed "
-        "and taken over by a broker as often as the rest.",
-    )
+    log_cleaner_enable: Boolean = setting(True, "Whether the coordinator's log is compacted.")
     log_cleaner_min_cleanable_ratio: Share = setting(
         0.5, "The share of new data in the closed segments of a log from which it is compacted."
     )

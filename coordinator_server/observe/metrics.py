@@ -76,8 +76,12 @@ FAMILIES: dict[str, Family] = {
         "histogram", "From handing records to the log until they are durable."
     ),
     "log_bytes": Family("gauge", "Bytes of the coordinator's log."),
-    "log_dirty_bytes": Family(
-        "gauge", "Bytes of its closed segments that were not compacted since the start."
+    "log_dirty_bytes": Family("gauge", "Bytes of its closed segments that were not compacted yet."),
+    "log_dirty_ratio": Family(
+        "gauge", "Share of those in the closed segments of the dirtiest partition, from 0 to 1."
+    ),
+    "log_compaction_idle_seconds": Family(
+        "gauge", "Since the last compaction of a partition, or the start."
     ),
     "log_compactions_total": Family("counter", "Compactions of a partition of the log."),
     "log_compaction_duration_seconds": Family(
@@ -116,8 +120,12 @@ class CoordinatorCollector(Collector):
         names: Names,
         version: str,
         log_sizes: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        cleaner_lag: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
     ) -> None:
-        """`log_sizes` are bytes of the log, and those to be compacted."""
+        """`log_sizes` are bytes of the log, and those to be compacted.
+
+        `cleaner_lag` is the dirty share of the dirtiest log, and how long ago one was compacted.
+        """
         self._counters = counters
         self._status = status
         self._timeline = timeline
@@ -125,6 +133,7 @@ class CoordinatorCollector(Collector):
         self._names = names
         self._version = version
         self._log_sizes = log_sizes
+        self._cleaner_lag = cleaner_lag
 
     def collect(self) -> Iterator[Metric]:
         """All families; the values are read now."""
@@ -193,6 +202,9 @@ class CoordinatorCollector(Collector):
         size, dirty = self._log_sizes()
         yield _samples("log_bytes", [((), size)])
         yield _samples("log_dirty_bytes", [((), dirty)])
+        ratio, idle = self._cleaner_lag()
+        yield _samples("log_dirty_ratio", [((), ratio)])
+        yield _samples("log_compaction_idle_seconds", [((), idle)])
         yield _samples("log_compactions_total", [((), counters.log_compactions)])
         yield _histograms(
             "log_compaction_duration_seconds", [((), counters.log_compaction_seconds)]

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
-from tests.crash.points import ANY, COMPACTING, WRITING
+from tests.crash.points import ANY, COMPACTING, JOURNAL, WRITING
 from tests.crash.workers import PARTITIONS, TOPIC, Committer, Member, Refused, Worker
 from tests.support.server import ServerProcess
 from tests.support.wire import RawConnection
@@ -15,7 +15,7 @@ SETTINGS = {
     "topics": f"{TOPIC}:{PARTITIONS}",
     "offsets.topic.num.partitions": "3",
     "offsets.topic.segment.bytes": "6000",
-    "log.cleaner.enable": "true",
+    "log.journal.bytes": "8192",
     "log.cleaner.backoff.ms": "10",
     "log.cleaner.min.cleanable.ratio": "0.1",
     "log.cleaner.delete.retention.ms": "200",
@@ -26,7 +26,7 @@ REACH_SECONDS = 30.0
 """How long a named point may take to be reached."""
 RANDOM = "random"
 """In place of a point: a moment that has nothing to do with what the server does."""
-POINTS = (*WRITING, *COMPACTING, RANDOM)
+POINTS = (*JOURNAL, *WRITING, *COMPACTING, RANDOM)
 
 
 class Ordeal:

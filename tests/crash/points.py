@@ -8,8 +8,11 @@ import signal
 from pathlib import Path
 from typing import Final
 
-from coordinator_server.storage.segments.files import SystemFile, SystemFiles
+from coordinator_server.storage.segments.files import SystemBlockFile, SystemFile, SystemFiles
 
+JOURNAL: Final = ("journal-torn", "journaled", "recovery-points")
+"""Half of a turn's batches is in the journal; all of it, and nobody was answered; where the logs
+are synced to was written down, and the journal is about to be used again."""
 WRITING: Final = ("torn", "written", "unsynced", "synced", "begun", "begun-named")
 """Half of a batch is written; all of it; about to be synced; synced; a new segment is there; it is
 there for good."""
@@ -23,9 +26,13 @@ COMPACTING: Final = (
     "replaced",
     "replaced-named",
     "removed",
-    # "checkpointed",
+    "checkpointed",
 )
 """The steps of a compaction, in their order; `-named`: the directory is synced."""
+REPLACED: Final = {
+    "recovery-point-offset-checkpoint": "recovery-points",
+    "cleaner-offset-checkpoint": "checkpointed",
+}
 ANY: Final = "any"
 
 
@@ -95,12 +102,34 @@ class DoomedFile(SystemFile):
             self._doom.pass_by("cleaned-synced" if self._is_cleaned else "synced")
 
 
+class DoomedBlockFile(SystemBlockFile):
+    """The journal, whose writes are points."""
+
+    __slots__ = ("_doom",)
+
+    def __init__(self, path: Path, doom: Doom) -> None:
+        super().__init__(path)
+        self._doom = doom
+
+    def write(self, at: int, data: bytes) -> None:
+        """See BlockFile."""
+        if self._doom.strikes("journal-torn"):
+            super().write(at, data[: len(data) // 2])
+            die()
+        super().write(at, data)
+        self._doom.pass_by("journaled")
+
+
 class DoomedFiles(SystemFiles):
     """The system's file layer; what it does to the names of segments are points."""
 
     doom: Doom
     unsynced: dict[Path, str]
     """What was last done to names in a directory."""
+
+    def open_block(self, path: Path) -> DoomedBlockFile:
+        """See Files."""
+        return DoomedBlockFile(path, self.doom)
 
     def open(self, path: Path) -> DoomedFile:
         """See Files."""
@@ -127,8 +156,8 @@ class DoomedFiles(SystemFiles):
     def replace(self, path: Path, data: bytes) -> None:
         """See Files."""
         super().replace(path, data)
-        if path.name == "cleaner-offset-checkpoint":
-            self.doom.pass_by("checkpointed")
+        if path.name in REPLACED:
+            self.doom.pass_by(REPLACED[path.name])
 
     def sync_directory(self, path: Path) -> None:
         """See Files."""

@@ -14,9 +14,9 @@ def test_killed_at_every_named_point_and_at_random_moments_it_loses_nothing(
 ) -> None:
     random = Random(11)
     with Ordeal(tmp_path, seed=11) as ordeal:
-        for point in (*POINTS, RANDOM, RANDOM):
+        for point in (*POINTS, RANDOM):
             assert ordeal.round(point, random.randint(1, 8)) == []
-            if point in ("swap-named", "deleted"):
+            if point == "deleted":
                 ordeal.die_at_start(random.randint(1, 12))
         assert ordeal.end() == []
         assert ordeal.kills >= 20

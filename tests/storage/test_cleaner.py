@@ -99,3 +99,83 @@ def test_a_throttle_gives_up_when_the_log_is_closed() -> None:
     closing.set()
     with pytest.raises(Abandoned):
         throttle.spend(1)
+
+
+async def cleaned_once(log: SegmentLog) -> None:
+    desk = Desk(log)
+    assert desk.cleaner.filthiest() is log
+    assert await desk.cleaner.clean(log)
+    await desk.cleaner.stop()
+
+
+async def test_a_restart_does_not_compact_again_what_is_clean(tmp_path: Path) -> None:
+    log = filled(tmp_path / "__consumer_offsets-7", 200)
+    await cleaned_once(log)
+    clean_offset = log.clean_offset
+    log.close()
+    text = (tmp_path / "cleaner-offset-checkpoint").read_text()
+    assert text == f"0\n1\n__consumer_offsets 7 {clean_offset}\n"
+
+    again = SegmentLog(tmp_path / "__consumer_offsets-7", segment_bytes=1_000)
+    desk = Desk(again)
+    assert again.dirty_bytes > 0
+    assert desk.cleaner.filthiest() is None
+    assert again.clean_offset == clean_offset
+    for number in range(50):
+        again.append(build_batch([LogRecord(b"key", b"%d" % number, 1)]))
+    assert desk.cleaner.filthiest() is again
+    await desk.cleaner.stop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1\n1\nlog 0 150\n",
+        "0\n2\nlog 0 150\n",
+        "0\n1\nlog 0 many\n",
+        "0\n1\nlog 0 100000\n",
+        "0\n1\nlog 0 -1\n",
+        "0\n1\nother 0 150\n",
+    ],
+)
+async def test_a_checkpoint_that_cannot_be_right_counts_for_nothing(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "cleaner-offset-checkpoint").write_text(text)
+    log = filled(tmp_path / "log-0", 200)
+    await cleaned_once(log)
+    assert log.dirty_bytes == 0
+
+
+async def test_a_brokers_lines_of_other_topics_stay(tmp_path: Path) -> None:
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nmy-topic 3 12\n")
+    await cleaned_once(filled(tmp_path / "log-0", 200))
+    lines = (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()
+    assert lines[1] == "2"
+    assert "my-topic 3 12" in lines
+
+
+async def test_the_lag_is_the_share_of_the_dirtiest_log(tmp_path: Path) -> None:
+    log = filled(tmp_path / "log-0", 200)
+    desk = Desk(log, SegmentLog(tmp_path / "empty-0"))
+    assert desk.cleaner.lag().dirtiest_ratio == 1.0
+    assert await desk.cleaner.clean(log)
+    assert desk.cleaner.lag().dirtiest_ratio == 0.0
+    assert desk.cleaner.lag().idle_seconds >= 0
+    await desk.cleaner.stop()
+
+
+async def test_a_bug_met_in_one_log_does_not_end_the_cleaner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, sound = filled(tmp_path / "broken-0", 300), filled(tmp_path / "sound-0", 200)
+    monkeypatch.setattr(broken, "closed_segments", lambda: [None])
+    desk = Desk(broken, sound)
+    desk.cleaner.start()
+    while len(desk.reports) < 2:
+        desk.reported.clear()
+        await desk.reported.wait()
+    await desk.cleaner.stop()
+    events = {Path(str(fields["directory"])).name: event for event, fields in desk.reports}
+    assert events == {"broken-0": "log_compaction_failed", "sound-0": "log_compacted"}

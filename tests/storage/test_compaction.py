@@ -3,7 +3,6 @@
 import threading
 from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.compact import Abandoned, compact
-from coordinator_server.storage.segments.log import SegmentLog
 from protocol.batch import build_batch
 from protocol.records import OffsetCommitKey, encode_key
 from tests.support.compacted import (
@@ -209,21 +207,6 @@ def test_records_without_a_key_or_of_unknown_types_are_kept_by_key() -> None:
     assert len([each for each in found if each.key is None]) == 40
     assert [each for each in found if each.key][-1].value == b"39"
     assert len(found) < 60
-
-
-def test_the_directory_stays_small_however_often_the_same_is_committed(tmp_path: Path) -> None:
-    segment_bytes = 200_000
-    log = SegmentLog(tmp_path / "log", segment_bytes=segment_bytes)
-    for turn in range(40):
-        for key in range(0, 1_000, 50):
-            steps: list[Step] = [("commit", key + number, 0) for number in range(50)]
-            log.append(build_batch([record(step, turn) for step in steps]))
-        clean(log)
-    state = state_of(log)
-    on_disk = sum(path.stat().st_size for path in log.directory.iterdir())
-    assert on_disk < 3 * segment_bytes
-    log.close()
-    assert state_of(SegmentLog(log.directory)) == state
 
 
 def test_the_end_of_every_segment_can_be_read_from_its_file() -> None:

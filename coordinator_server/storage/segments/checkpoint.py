@@ -1,9 +1,10 @@
-"""Kafka's `recovery-point-offset-checkpoint`: up to where every log of a data directory is synced.
+"""Kafka's files of one offset per log of a data directory, such as the recovery points.
 
 What lies before its recovery point was on disk when the file was written; at a start only what
 comes behind it can be torn. (kafka.server.checkpoints.OffsetCheckpointFile)
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -26,9 +27,7 @@ class RecoveryPoints:
         self._files = files
         self._lock = Lock()
         self._changed = False
-        self._points: dict[str, int] = {}
-        if exists(files, self._path):
-            self._points = _parsed(contents(files, self._path))
+        self._points = read_offsets(files, self._path)
 
     def of(self, directory: str) -> int:
         """Where the tail of a log begins that may not have been synced."""
@@ -51,10 +50,22 @@ class RecoveryPoints:
         with self._lock:
             if not self._changed:
                 return
-            lines = [_line(name, offset) for name, offset in sorted(self._points.items())]
-            text = "\n".join([_VERSION, str(len(lines)), *lines, ""])
-            self._files.replace(self._path, text.encode())
+            write_offsets(self._files, self._path, self._points)
             self._changed = False
+
+
+def read_offsets(files: Files, path: Path) -> dict[str, int]:
+    """Offsets by the names of logs' directories; none where the file is not as Kafka writes it.
+
+    Raises OSError.
+    """
+    return _parsed(contents(files, path)) if exists(files, path) else {}
+
+
+def write_offsets(files: Files, path: Path, offsets: Mapping[str, int]) -> None:
+    """Put such a file in place, durably. Raises OSError."""
+    lines = [_line(name, offset) for name, offset in sorted(offsets.items())]
+    files.replace(path, "\n".join([_VERSION, str(len(lines)), *lines, ""]).encode())
 
 
 def _line(directory: str, offset: int) -> str:
@@ -63,7 +74,6 @@ def _line(directory: str, offset: int) -> str:
 
 
 def _parsed(text: bytes) -> dict[str, int]:
-    """The points of a file; none if it is not as Kafka writes it."""
     try:
         version, count, *lines = text.decode().splitlines()
         points = {}

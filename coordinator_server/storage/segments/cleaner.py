@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
-from typing import Final
+from typing import Final, NamedTuple
+from weakref import WeakSet
 
-from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.cleaned import CleanedOffsets
 from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
 from coordinator_server.storage.segments.log import SegmentLog
 
@@ -64,6 +65,15 @@ class Throttle:
                 raise Abandoned
 
 
+class Lag(NamedTuple):
+    """How far compaction is behind."""
+
+    dirtiest_ratio: float
+    """The largest share of dirty bytes in the closed segments of a log, from 0 to 1."""
+    idle_seconds: float
+    """Since the last compaction, or the start."""
+
+
 class Cleaner:
     """Looks for logs to compact every `backoff_ms` while there is none."""
 
@@ -81,6 +91,10 @@ class Cleaner:
         self._wall_ms = wall_ms
         self._report = report
         self._count = count
+        self._cleaned = CleanedOffsets()
+        self._known: WeakSet[SegmentLog] = WeakSet()
+        """Logs whose clean offset was taken from the checkpoint."""
+        self._last = time.monotonic()
         self._stopping = Event()
         self._task: asyncio.Task[None] | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
@@ -103,6 +117,7 @@ class Cleaner:
         """The log with the largest share of dirty bytes, if one is worth a compaction."""
         best, best_ratio = None, self._settings.min_cleanable_ratio
         for log in self._logs():
+            self._recall(log)
             dirty = log.dirty_bytes
             if not log.compactable or dirty < max(self._settings.min_dirty_bytes, 1):
                 continue
@@ -110,6 +125,19 @@ class Cleaner:
             if ratio >= best_ratio:
                 best, best_ratio = log, ratio
         return best
+
+    def _recall(self, log: SegmentLog) -> None:
+        """Begin where an earlier start has ended, at the first look at a log."""
+        if log in self._known:
+            return
+        self._known.add(log)
+        with suppress(OSError):
+            log.clean_offset = max(log.clean_offset, self._cleaned.of(log))
+
+    def lag(self) -> Lag:
+        """For metrics."""
+        ratios = [log.dirty_bytes / log.closed_bytes for log in self._logs() if log.closed_bytes]
+        return Lag(max(ratios, default=0.0), time.monotonic() - self._last)
 
     async def _run(self) -> None:
         while True:
@@ -125,15 +153,16 @@ class Cleaner:
             done = await loop.run_in_executor(self._executor, self._compact, log)
         except Abandoned:
             return False
-        except (OSError, CorruptLog) as error:
-            if isinstance(error, CorruptLog):
+        except Exception as error:  # noqa: BLE001 - a bug with one log must not end the others'
+            if not isinstance(error, OSError):
                 log.compactable = False
             if not log.closing.is_set():
                 self._report(
                     "log_compaction_failed", directory=str(log.directory), error=str(error)
                 )
             return False
-        seconds = time.monotonic() - began
+        self._last = time.monotonic()
+        seconds = self._last - began
         self._count(seconds)
         self._report(
             "log_compacted",
@@ -147,9 +176,11 @@ class Cleaner:
 
     def _compact(self, log: SegmentLog) -> Compacted:
         settings = self._settings
-        return compact(
+        done = compact(
             log,
             pace=Throttle(settings.max_bytes_per_second, log.closing, self._stopping),
             wall_ms=self._wall_ms,
             delete_retention_ms=settings.delete_retention_ms,
         )
+        self._cleaned.note(log)
+        return done

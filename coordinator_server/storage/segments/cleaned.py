@@ -1,0 +1,42 @@
+"""Kafka's `cleaner-offset-checkpoint`: up to where every log of a data directory is compacted.
+
+It only saves work: what it says too little is compacted again, what it says too much stays longer.
+(LogCleanerManager.cleanableOffsets)
+"""
+
+from pathlib import Path
+from typing import Final
+
+from coordinator_server.storage.segments.checkpoint import read_offsets, write_offsets
+from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
+from coordinator_server.storage.segments.log import SegmentLog
+
+CLEANED_FILE: Final = "cleaner-offset-checkpoint"
+
+
+class CleanedOffsets:
+    """The first dirty offset of every log beside each other, by the names of their directories."""
+
+    def __init__(self, files: Files = SYSTEM_FILES) -> None:
+        self._files = files
+        self._offsets: dict[Path, dict[str, int]] = {}
+        """By data directory, those that were read."""
+
+    def of(self, log: SegmentLog) -> int:
+        """Where a log begins to be dirty; its start, as in Kafka, if the file cannot be right.
+
+        Raises OSError.
+        """
+        offset = self._in(log.directory.parent).get(log.directory.name, log.start_offset)
+        return offset if log.start_offset <= offset <= log.end_offset else log.start_offset
+
+    def note(self, log: SegmentLog) -> None:
+        """Put the clean offset of a log into the file, durably. Raises OSError."""
+        offsets = self._in(log.directory.parent)
+        offsets[log.directory.name] = log.clean_offset
+        write_offsets(self._files, log.directory.parent / CLEANED_FILE, offsets)
+
+    def _in(self, directory: Path) -> dict[str, int]:
+        if directory not in self._offsets:
+            self._offsets[directory] = read_offsets(self._files, directory / CLEANED_FILE)
+        return self._offsets[directory]
