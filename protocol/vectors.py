@@ -35,6 +35,7 @@ class Bytes:
         self.buffer = buffer
         padded = buffer + _PAD
         size = len(buffer) + 1
+        self._last = len(buffer)
         self._uint8 = np.frombuffer(padded, np.uint8)
         self._int16 = np.ndarray(size, ">i2", padded, strides=(1,))
         self._int32 = np.ndarray(size, ">i4", padded, strides=(1,))
@@ -49,15 +50,15 @@ class Bytes:
 
     def int16(self, at: Ints) -> Ints:
         """Signed numbers of two bytes."""
-        return self._int16.take(at, mode="clip").astype(np.int64)
+        return self._int16[np.clip(at, 0, self._last)].astype(np.int64)
 
     def int32(self, at: Ints) -> Ints:
         """Signed numbers of four bytes."""
-        return self._int32.take(at, mode="clip").astype(np.int64)
+        return self._int32[np.clip(at, 0, self._last)].astype(np.int64)
 
     def int64(self, at: Ints) -> Ints:
         """Signed numbers of eight bytes."""
-        return self._int64.take(at, mode="clip").astype(np.int64)
+        return self._int64[np.clip(at, 0, self._last)].astype(np.int64)
 
     def uvarints(self, at: Ints) -> tuple[Ints, Ints]:
         """Unsigned varints, and the positions behind them; TOO_LONG above nine bytes."""
@@ -119,6 +120,8 @@ class Records(NamedTuple):
     """The records of batches, in order; an array has one element for each."""
 
     data: Bytes
+    headers_of_batches: Ints
+    """A row for each batch, the columns are the fields of its header."""
     batch: Ints
     """Index of its batch."""
     offset: Ints
@@ -136,14 +139,24 @@ class Records(NamedTuple):
 
     def where(self, chosen: Ints | Flags) -> "Records":
         """Some of the records, by a mask or by their indexes."""
-        return Records(self.data, *(column[chosen] for column in self[1:]))
+        data, headers, *columns = self
+        return Records(data, headers, *(column[chosen] for column in columns))
+
+    def of_batch(self, name: str) -> Ints:
+        """A field of the header of each record's batch."""
+        return of_batches(self.headers_of_batches, name)[self.batch]
+
+
+def of_batches(headers: Ints, name: str) -> Ints:
+    """A field of the headers of batches."""
+    return headers[:, BatchHeader._fields.index(name)]
 
 
 def find_records(buffer: bytes, spans: Sequence[tuple[int, BatchHeader]]) -> tuple[Records, Ints]:
     """The records of batches, and which batches were left out as unusual or damaged."""
     data, begin, end, damaged = bodies(buffer, spans)
-    headers = [header for _, header in spans]
-    count = np.array([header.records for header in headers], np.int64)
+    headers = np.array([header for _, header in spans], np.int64).reshape(len(spans), -1)
+    count = of_batches(headers, "records").copy()
     bad = (count < 0) | (count > end - begin)
     bad[list(damaged)] = True
     count[bad] = 0
@@ -222,7 +235,7 @@ def _walk_one(buffer: bytes, at: int, end: int, start: Ints, stop: Ints) -> int:
 
 
 def _parts(
-    data: Bytes, batch: Ints, start: Ints, stop: Ints, headers: Sequence[BatchHeader]
+    data: Bytes, batch: Ints, start: Ints, stop: Ints, headers: Ints
 ) -> tuple[Records, Flags]:
     """The parts of records, and which of them are sound."""
     time, at = data.varints(start + 1)
@@ -238,8 +251,9 @@ def _parts(
     sound &= (count >= 0) & (count <= stop - at) & ((count > 0) | (at == stop))
     records = Records(
         data,
+        headers,
         batch,
-        _of_batches(headers, "base_offset")[batch] + delta,
+        of_batches(headers, "base_offset")[batch] + delta,
         _times(headers, batch, time),
         key_at,
         np.maximum(key_size, -1),
@@ -252,15 +266,11 @@ def _parts(
     return records, sound
 
 
-def _of_batches(headers: Sequence[BatchHeader], name: str) -> Ints:
-    return np.array([getattr(header, name) for header in headers], np.int64)
-
-
-def _times(headers: Sequence[BatchHeader], batch: Ints, delta: Ints) -> Ints:
-    time = _of_batches(headers, "base_timestamp")[batch] + delta
-    at_append = (_of_batches(headers, "attributes") & _LOG_APPEND_TIME) != 0
+def _times(headers: Ints, batch: Ints, delta: Ints) -> Ints:
+    time = of_batches(headers, "base_timestamp")[batch] + delta
+    at_append = (of_batches(headers, "attributes") & _LOG_APPEND_TIME) != 0
     if at_append.any():
-        latest = _of_batches(headers, "max_timestamp")[batch]
+        latest = of_batches(headers, "max_timestamp")[batch]
         return np.where(at_append[batch], latest, time)
     return time
 

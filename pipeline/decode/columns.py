@@ -11,7 +11,7 @@ from pipeline.decode import arrow
 from pipeline.decode.groups import Groups, Texts, group_values
 from pipeline.decode.plain import assigned_of, topics_of
 from pipeline.records_schema import HISTORY_KIND, MEMBER
-from protocol.batch import BatchHeader
+from protocol.batch import NO_PRODUCER_ID
 from protocol.vectors import (
     Flags,
     Headers,
@@ -24,6 +24,8 @@ from protocol.vectors import (
     offset_values,
 )
 
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
 NO_KIND: Final = -1
 """Of markers and of records whose key is null or shorter than a kind."""
 
@@ -31,13 +33,14 @@ NO_KIND: Final = -1
 class Columns:
     """The columns of some records; rows that are not `sound` have nonsense in them."""
 
-    def __init__(self, records: Records, headers: list[BatchHeader]) -> None:
+    def __init__(self, records: Records) -> None:
         self._records = records
-        self._batches = headers
         data, size = records.data, records.key_size
-        control: Flags = self._of_batch("is_control") != 0
+        attributes = records.of_batch("attributes")
+        self._transactional = (attributes & TRANSACTIONAL) != 0
+        control: Flags = (attributes & CONTROL) != 0
         # As everywhere: what has no producer belongs to no transaction.
-        self._has_producer = self._of_batch("producer_id") != NO_KIND
+        self._has_producer = records.of_batch("producer_id") != NO_PRODUCER_ID
         self.control: Flags = control & self._has_producer
         kind = np.where((size >= 2) & ~self.control, data.int16(records.key_at), NO_KIND)
         self.kind: Ints = kind
@@ -45,11 +48,6 @@ class Columns:
         self._is_offset = (kind == 0) | (kind == 1)
         self._is_group = kind == 2
         self.sound: Flags = self._find_sound()
-
-    def _of_batch(self, name: str) -> Ints:
-        values = [getattr(header, name) for header in self._batches]
-        found: Ints = np.array(values, np.int64)[self._records.batch]
-        return found
 
     def _find_sound(self) -> Flags:
         records, kind = self._records, self.kind
@@ -150,9 +148,9 @@ class Columns:
             case "headers":
                 return self._header_maps(kind)
             case "producer_id" | "producer_epoch":
-                return arrow.numbers(self._of_batch(name), kind, self._has_producer)
+                return arrow.numbers(records.of_batch(name), kind, self._has_producer)
             case "is_txn":
-                return pa.array((self._of_batch("is_transactional") != 0) & self._has_producer)
+                return pa.array(self._transactional & self._has_producer)
             case "is_control":
                 return pa.array(self.control)
             case "control_type":

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.decode.batches import Span
-from pipeline.decode.columns import Columns
+from pipeline.decode.columns import CONTROL, Columns
 from pipeline.decode.plain import Row, record_row, rows_to_arrow
 from pipeline.records_schema import HISTORY_KIND, KNOWN_KINDS, RECORDS
 from protocol.batch import LogRecord, read_records
@@ -47,7 +47,6 @@ class Decoder:
 
     def decode(self, buffer: bytes, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
         """The records of batches, in their order."""
-        self._headers = [header for _, header in spans]
         records, unusual = find_records(buffer, spans)
         if not len(unusual):
             yield self._decode(buffer, spans, records)
@@ -71,7 +70,7 @@ class Decoder:
 
     def _decode(self, buffer: bytes, spans: Sequence[Span], records: Records) -> pa.RecordBatch:
         records = records.where(self._kept(records))
-        columns = Columns(records, self._headers)
+        columns = Columns(records)
         rows = columns.build(self._wanted.schema, self._identity)
         left = np.flatnonzero(~columns.sound)
         if not len(left):
@@ -102,8 +101,7 @@ class Decoder:
             kind = np.where(records.key_size >= 2, records.data.int16(records.key_at), -1)
             hidden = [kind == number for number in KNOWN_KINDS if not wanted.keeps_kind(number)]
             # A marker's key begins like one of an offset.
-            is_data = np.array([not header.is_control for header in self._headers])[records.batch]
-            kept &= ~(np.logical_or.reduce(hidden) & is_data)
+            kept &= ~np.logical_or.reduce(hidden) | (records.of_batch("attributes") & CONTROL != 0)
         return kept
 
     def _keeps(self, row: Row) -> bool:
