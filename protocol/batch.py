@@ -260,13 +260,9 @@ def iter_records(
 
     Raises Malformed, which for damage in the middle may come after some records.
     """
-    body = bytes(memoryview(buffer)[at + HEADER_BYTES : at + header.size])
-    if header.compression:
-        body = decompress(header.compression, body, max_bytes)
+    body = batch_body(header, buffer, at, max_bytes)
     count = header.records
-    if not 0 <= count <= len(body):
-        raise Malformed(f"a batch of {count} records in {len(body)} bytes")
-    timestamp = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
+    timestamp = _append_time(header)
     position = 0
     if timestamp is None and header.producer_id == NO_PRODUCER_ID:
         position = yield from _iter_plain(body, header, count)
@@ -274,8 +270,38 @@ def iter_records(
         for _ in range(count):
             record, position = _read_record(body, position, header, timestamp)
             yield record
-    if position != len(body):
-        raise Malformed(f"{len(body) - position} bytes after the last of {count} records")
+    check_all_read(header, body, position)
+
+
+def batch_body(
+    header: BatchHeader,
+    buffer: bytes | memoryview,
+    at: int = 0,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> bytes:
+    """The bytes of a batch's records, decompressed to at most `max_bytes`. Raises Malformed."""
+    body = bytes(memoryview(buffer)[at + HEADER_BYTES : at + header.size])
+    if header.compression:
+        body = decompress(header.compression, body, max_bytes)
+    if not 0 <= header.records <= len(body):
+        raise Malformed(f"a batch of {header.records} records in {len(body)} bytes")
+    return body
+
+
+def read_record(header: BatchHeader, body: bytes, at: int) -> tuple[LogRecord, int]:
+    """The record at a position of a batch's body, and where it ends. Raises Malformed."""
+    return _read_record(body, at, header, _append_time(header))
+
+
+def check_all_read(header: BatchHeader, body: bytes, end: int) -> None:
+    """Whether the last record ends where the body does. Raises Malformed."""
+    if end != len(body):
+        raise Malformed(f"{len(body) - end} bytes after the last of {header.records} records")
+
+
+def _append_time(header: BatchHeader) -> int | None:
+    """The time of all records, if they have none of their own."""
+    return header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
 
 
 def _iter_plain(body: bytes, header: BatchHeader, count: int) -> Generator[LogRecord, None, int]:

@@ -302,7 +302,7 @@ def is_plain_offset(raw: bytes) -> bool:
         return False
     if size - metadata == 23:
         return raw[-1] == 0
-    return size - metadata == 41 and raw[-19:-16] == _TOPIC_ID_TAG
+    return size - metadata == 41 and raw[-19:-16] == TOPIC_ID_TAG
 
 
 def plain_offset_place(key: bytes) -> tuple[str, str] | None:
@@ -327,7 +327,7 @@ def _decode_plain_offset(raw: bytes) -> OffsetCommitValue:
     return OffsetCommitValue(offset, leader_epoch, metadata, timestamp, -1, topic_id)
 
 
-_TOPIC_ID_TAG: Final = b"\1\0\x10"
+TOPIC_ID_TAG: Final = b"\1\0\x10"
 """One tagged field: number 0, of 16 bytes."""
 
 

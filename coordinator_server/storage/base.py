@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from protocol.batch import LogRecord
+from protocol.offset_runs import OffsetRun
 
 if TYPE_CHECKING:
     import asyncio
@@ -50,6 +51,10 @@ class Node(NamedTuple):
     port: int
 
 
+Loaded = Sequence[LogRecord] | OffsetRun
+"""A part of a log: records, or plain commits read in one go."""
+
+
 class PartitionLog(Protocol):
     """One tenure of one partition."""
 
@@ -57,7 +62,7 @@ class PartitionLog(Protocol):
     epoch: int
     """Fencing token; grows with every claim."""
 
-    def load(self) -> AsyncIterator[Sequence[LogRecord]]:
+    def load(self) -> AsyncIterator[Loaded]:
         """Every record of the log, in order; once, before the first append.
 
         Raises CorruptLog, OSError.

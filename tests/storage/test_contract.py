@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from coordinator_server.storage.base import Fenced, LogRecord, OutcomeUnknown, TooLarge
+from protocol.offset_runs import OffsetRun
 from tests.storage.conftest import MAX_APPEND_BYTES, PARTITIONS, Rig
 from tests.support.records import loaded, numbers, record
 
@@ -141,7 +142,10 @@ async def test_a_load_lets_others_have_their_turn(rig: Rig) -> None:
         await log.append([record(number) for number in range(12_000)])
         await log.close()
         log = await storage.claim(0)
-        chunks = [len(records) async for records in log.load()]
+        chunks = []
+        async for records in log.load():
+            assert not isinstance(records, OffsetRun)
+            chunks.append(len(records))
     assert sum(chunks) == 12_000
     assert max(chunks) <= 2_000
 

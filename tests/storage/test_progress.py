@@ -1,7 +1,7 @@
 """How far loads are, in bytes, and the lines that say so."""
 
 from coordinator_server.storage.segments.progress import LoadProgress
-from coordinator_server.storage.segments.storage import RECORDS_PER_CHUNK
+from coordinator_server.storage.segments.runs import RECORDS_PER_TURN
 from tests.storage.conftest import SegmentRig
 from tests.support.records import record
 
@@ -34,8 +34,8 @@ def test_a_line_comes_at_most_every_second_and_partition() -> None:
 async def test_a_load_is_in_progress_until_its_last_record_was_taken(segments: SegmentRig) -> None:
     async with segments.run() as storage:
         log = await storage.claim(1)
-        for first in (0, RECORDS_PER_CHUNK):
-            await log.append([record(first + number) for number in range(RECORDS_PER_CHUNK)])
+        for first in (0, RECORDS_PER_TURN):
+            await log.append([record(first + number) for number in range(RECORDS_PER_TURN)])
         await log.close()
         log = await storage.claim(1)
         size, _dirty = storage.sizes()

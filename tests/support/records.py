@@ -1,6 +1,7 @@
 """Records for storages, and what a storage holds."""
 
 from coordinator_server.storage.base import LogRecord, PartitionLog
+from protocol.offset_runs import OffsetRun
 
 
 def record(number: int, size: int = 0) -> LogRecord:
@@ -9,8 +10,12 @@ def record(number: int, size: int = 0) -> LogRecord:
 
 
 async def loaded(log: PartitionLog) -> list[LogRecord]:
-    """Everything a tenure finds in its log."""
-    return [record async for records in log.load() for record in records]
+    """Everything a tenure finds in its log, which has no commits."""
+    found: list[LogRecord] = []
+    async for records in log.load():
+        assert not isinstance(records, OffsetRun)
+        found += records
+    return found
 
 
 def numbers(records: list[LogRecord]) -> list[int]:

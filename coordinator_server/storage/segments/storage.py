@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from uuid import UUID
 from coordinator_server.storage.base import (
     CorruptLog,
     Fenced,
+    Loaded,
     LogRecord,
     Node,
     OutcomeUnknown,
@@ -25,13 +26,13 @@ from coordinator_server.storage.segments.identity import PARTITION_METADATA
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentLog
 from coordinator_server.storage.segments.progress import LoadProgress, Report
-from protocol.batch import build_batch, iter_records
+from coordinator_server.storage.segments.runs import RunReader
+from protocol.batch import build_batch
 from protocol.errors import Malformed
 
 TOPIC: Final = "__consumer_offsets"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 MAX_APPEND_BYTES: Final = 16 * 1024 * 1024
-RECORDS_PER_CHUNK: Final = 2_000
 _EPOCHS_PER_START: Final = 1 << 32
 
 Acknowledged = Callable[[SegmentLog, int, int], None]
@@ -51,34 +52,39 @@ class SegmentPartitionLog:
         self._log = log
         self._closed = False
 
-    async def load(self) -> AsyncIterator[Sequence[LogRecord]]:
-        """See PartitionLog; the event loop gets a turn between chunks."""
-        progress = self._storage.progress
+    async def load(self) -> AsyncIterator[Loaded]:
+        """See PartitionLog; the event loop gets a turn every few milliseconds.
+
+        Partitions that load at the same time take turns, one of them between two of the loop's.
+        """
+        progress, turns = self._storage.progress, self._storage.load_turns
         progress.begin(self.partition, self._log.size)
+        reader = RunReader()
+        steps = self._read(reader)
+        done: int | None = 0
         try:
-            async for records in self._load():
-                yield records
+            while done is not None:
+                async with turns:
+                    done = next(steps, None)
+                    await asyncio.sleep(0)
+                if done is not None:
+                    progress.advance(self.partition, done)
+                for loaded in reader.take(flush=done is None):
+                    yield loaded
         finally:
             progress.end(self.partition)
 
-    async def _load(self) -> AsyncIterator[Sequence[LogRecord]]:
-        records: list[LogRecord] = []
+    def _read(self, reader: RunReader) -> Iterator[int]:
+        """Read everything, a turn's worth at a time; yields the bytes of all batches before."""
         done = 0
         for header, chunk, offset in self._log.batches():
             try:
-                for record in iter_records(header, chunk, offset):
-                    records.append(record)
-                    if len(records) >= RECORDS_PER_CHUNK:
-                        self._storage.progress.advance(self.partition, done)
-                        yield records
-                        records = []
-                        await asyncio.sleep(0)
+                for _ in reader.read(header, chunk, offset):
+                    yield done
             except Malformed as error:
                 where = f"{self._log.directory}, the batch at offset {header.base_offset}"
                 raise CorruptLog(f"{where}: {error}") from error
             done += header.size
-        if records:
-            yield records
 
     def append(self, records: Sequence[LogRecord]) -> "asyncio.Future[int]":
         """See PartitionLog: one batch."""
@@ -166,6 +172,8 @@ class SegmentStorage:
         self._report = report
         self._files = files
         self.progress = LoadProgress(report, time.monotonic)
+        self.load_turns = asyncio.Lock()
+        """Held by the partition that is just reading its log."""
         self.epochs = [0] * partitions
         """The epoch of the latest claim of each partition."""
         self._logs: dict[int, SegmentLog] = {}

@@ -1,8 +1,10 @@
 """The quick way through a load makes of every history what the plain way makes of it."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -12,8 +14,12 @@ from hypothesis import strategies as st
 from coordinator_server.group.replay import apply
 from coordinator_server.runtime import loader as loading
 from coordinator_server.runtime.loader import Loader
-from coordinator_server.storage.memory import MemoryStorage
+from coordinator_server.storage.base import Loaded
+from coordinator_server.storage.segments import runs
+from coordinator_server.storage.segments.runs import RunReader
 from protocol.batch import LogRecord, build_batch, read_header, read_records
+from protocol.errors import Malformed
+from protocol.offset_runs import OffsetRun
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -88,34 +94,92 @@ def state(loader: Loader) -> list[object]:
     ] + [loader.records, loader.unknown_records]
 
 
+class Read:
+    """A log that was read in runs; implements what a load needs of storage.base.PartitionLog."""
+
+    partition = 0
+
+    def __init__(self, history: Sequence[LogRecord], longest: int, most: int) -> None:
+        self.pauses = 0
+        with (
+            mock.patch.object(runs, "LONGEST_RUN", longest),
+            mock.patch.object(runs, "RECORDS_PER_TURN", most),
+        ):
+            reader = RunReader()
+            for batch in batches(history):
+                for _ in reader.read(read_header(batch), batch, 0):
+                    self.pauses += 1
+            self._loaded = reader.take(flush=True)
+
+    async def load(self) -> AsyncIterator[Loaded]:
+        for loaded in self._loaded:
+            yield loaded
+
+
+def batches(history: Sequence[LogRecord]) -> list[bytes]:
+    """Records in a row in one batch, as long as they are of one producer."""
+
+    def kind(record: LogRecord) -> tuple[object, ...]:
+        return record.producer_id, record.transactional, record.control
+
+    parts = [list(part) for _, part in groupby(history, kind)]
+    return [build_batch(part, part[0].offset) for part in parts]
+
+
 @settings(deadline=None, max_examples=300)
-@given(HISTORIES, st.integers(1, 5))
+@given(HISTORIES, st.integers(1, 5), st.integers(1, 7))
 async def test_any_history_loads_as_if_record_by_record(
-    history: Sequence[LogRecord], longest: int
+    history: Sequence[LogRecord], longest: int, most: int
 ) -> None:
     history = [replace(record, offset=at) for at, record in enumerate(history)]
     plain = Loader()
     for record in history:
         plain._replay(0, record)
-    storage = MemoryStorage(partitions=1)
-    storage.store(0, history)
     quick = Loader()
-    with mock.patch.object(loading, "LONGEST_RUN", longest):
-        await quick.load(await storage.claim(0))
+    log: Any = Read(history, longest, most)
+    await quick.load(log)
     assert state(quick) == state(plain)
 
 
-async def test_a_plain_commit_is_packed_until_it_is_looked_at() -> None:
+async def test_plain_commits_are_read_in_runs_and_nothing_is_decoded() -> None:
     key, value = OffsetCommitKey("g", "t", 3), OffsetCommitValue(5, 1, "meta", WALL)
-    storage = MemoryStorage(partitions=1)
-    storage.store(0, [LogRecord(encode_key(key), encode_value(value), WALL)])
+    record = LogRecord(encode_key(key), encode_value(value), WALL, offset=0)
     loader = Loader()
+    log: Any = Read([record] * 300, 16_384, 2_000)
     with mock.patch.object(loading, "apply", side_effect=apply) as plain:
-        await loader.load(await storage.claim(0))
+        await loader.load(log)
     assert not plain.called
     offsets = loader.groups["g"].offsets
     assert offsets._committed == {"t": {3: encode_value(value)}}
-    assert offsets.get("t", 3) == value
+    assert (offsets.get("t", 3), loader.records) == (value, 300)
+
+
+def test_a_batch_is_read_with_pauses_however_many_records_it_has() -> None:
+    key, value = OffsetCommitKey("g", "t", 3), OffsetCommitValue(5, 1, "meta", WALL)
+    commit = LogRecord(encode_key(key), encode_value(value), WALL, offset=0)
+    other = LogRecord(b"other", b"record", WALL, offset=0)
+    assert Read([commit] * 100, 16_384, 10).pauses == 10
+    assert Read([other] * 100, 16_384, 10).pauses == 10
+    assert Read([commit, other] * 50, 16_384, 10).pauses == 10
+
+
+@pytest.mark.parametrize("at", range(61, 200, 3))
+def test_damaged_commits_are_records_or_malformed_too(at: int) -> None:
+    key, value = OffsetCommitKey("g", "t", 3), OffsetCommitValue(5, 1, "meta", WALL)
+    batch = build_batch([LogRecord(encode_key(key), encode_value(value), WALL)] * 3)
+    for byte in range(256):
+        raw = batch[:at] + bytes((byte,)) + batch[at + 1 :]
+        reader = RunReader()
+        try:
+            list(reader.read(read_header(raw), raw, 0))
+            expected = len(read_records(read_header(raw), raw))
+        except Malformed:
+            continue
+        read = [
+            loaded.count if isinstance(loaded, OffsetRun) else len(loaded)
+            for loaded in reader.take(flush=True)
+        ]
+        assert sum(read) == expected == 3
 
 
 BLOBS = st.one_of(
@@ -146,8 +210,6 @@ def test_records_of_any_size_are_read_as_they_were_written(
 
 @pytest.mark.parametrize("at", range(61, 75))
 def test_any_byte_that_is_wrong_gives_records_or_malformed(at: int) -> None:
-    from protocol.errors import Malformed
-
     batch = build_batch([LogRecord(b"k", b"v", WALL), LogRecord(b"key", None, WALL)])
     for byte in range(256):
         raw = batch[:at] + bytes((byte,)) + batch[at + 1 :]

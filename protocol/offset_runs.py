@@ -1,0 +1,104 @@
+"""Plain commits one after another in a log: read in one go, and only the last per key kept.
+
+A load is made of these. Everything else - tombstones, transactions, groups, keys and values of
+older versions or unusual form - is left to whoever reads records one by one.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from protocol.errors import Malformed
+from protocol.records import TOPIC_ID_TAG, plain_offset_place
+
+
+class OffsetRun:
+    """Offsets by the bytes of their keys and values, as they came."""
+
+    __slots__ = ("_offsets", "_places", "count")
+
+    def __init__(self, places: dict[bytes, tuple[str, str]]) -> None:
+        """An empty run; `places` remembers groups and topics from one run to the next."""
+        self.count = 0
+        """How many records there were, those that newer ones replaced included."""
+        self._offsets: dict[bytes, dict[int, bytes]] = {}
+        """By key up to its partition, and partition."""
+        self._places = places
+
+    def offsets(self) -> Iterator[tuple[str, str, Mapping[int, bytes]]]:
+        """Group, topic, and values by partition."""
+        for prefix, values in self._offsets.items():
+            yield *self._places[prefix], values
+
+    def take(self, body: bytes, at: int, count: int) -> tuple[int, int]:
+        """Take up to `count` records of a batch's body as long as they are plain commits.
+
+        The batch is of no producer. Returns where the first other record begins, and how many were
+        taken. Varints are read in place: of a record's fields none has more than two bytes.
+        """
+        offsets, number, begin = self._offsets, int.from_bytes, at
+        taken = 0
+        try:
+            while taken < count:
+                at = begin
+                if (size := body[at]) > 0x7F:
+                    at += 1
+                    size += (body[at] - 1) << 7
+                value_end = at + (size >> 1)
+                at += 2
+                while body[at] > 0x7F:  # the time
+                    at += 1
+                at += 1
+                while body[at] > 0x7F:  # the offset
+                    at += 1
+                at += 1
+                if (key_size := body[at]) > 0x7F:
+                    at += 1
+                    key_size += (body[at] - 1) << 7
+                key_at = at + 1
+                at = key_end = key_at + (key_size >> 1)
+                if (value_size := body[at]) > 0x7F:
+                    at += 1
+                    value_size += (body[at] - 1) << 7
+                at += 1
+                metadata = body[at + 14]
+                rest = value_end - at - metadata
+                odd = (size | key_size | value_size) & 1
+                if (
+                    odd
+                    or size > 0x3FFF
+                    or at + (value_size >> 1) != value_end
+                    or body[value_end]
+                    or body[at]
+                    or body[at + 1] != 4
+                    or not 0 < metadata < 0x80
+                    or (
+                        (rest != 23 or body[value_end - 1])
+                        and (rest != 41 or body[value_end - 19 : value_end - 16] != TOPIC_ID_TAG)
+                    )
+                ):
+                    break
+                prefix = body[key_at : key_end - 4]
+                of_prefix = offsets.get(prefix)
+                if of_prefix is None:
+                    if not self._has_place(prefix, body[key_at:key_end]):
+                        break
+                    of_prefix = offsets[prefix] = {}
+                partition = number(body[key_end - 4 : key_end], "big", signed=True)
+                of_prefix[partition] = body[at:value_end]
+                begin = value_end + 1
+                taken += 1
+        except IndexError:
+            pass
+        self.count += taken
+        return begin, taken
+
+    def _has_place(self, prefix: bytes, key: bytes) -> bool:
+        """Whether this is the key of a plain commit, whose place is then known."""
+        if prefix in self._places:
+            return True
+        try:
+            place = plain_offset_place(key)
+        except Malformed:
+            return False
+        if place is not None:
+            self._places[prefix] = place
+        return place is not None
