@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -145,3 +146,21 @@ async def test_closing_syncs_what_is_left(disk: SimulatedDisk, policy: FlushPoli
     await flusher.close()
     assert future.done()
     assert log.durable_offset == 1
+
+
+@pytest.mark.parametrize("policy", [FlushPolicy.INTERVAL, FlushPolicy.OS])
+async def test_interval_and_os_lose_only_what_was_not_synced_and_only_with_the_power(
+    disk: SimulatedDisk, policy: FlushPolicy
+) -> None:
+    flusher = Flusher(policy, interval_ms=3_600_000)
+    log = log_on(disk)
+    for _ in range(3):
+        append(log)
+    log.sync()
+    for _ in range(5):
+        append(log)
+        assert flusher.flush(log).done()
+    left = [log_on(disk.lose_power(Random(seed))).end_offset for seed in range(30)]
+    assert 3 <= min(left) < 8
+    assert log_on(disk).end_offset == 8, "a process that dies loses nothing"
+    await flusher.close()
