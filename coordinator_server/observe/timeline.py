@@ -20,10 +20,16 @@ class Timeline:
         """Remember an observation; a consumer of the fan-out."""
         match observation:
             case RebalanceEvent():
-                self._current.pop(observation.group_id, None)
+                self._end(observation)
                 self._remember(observation)
             case RebalanceStarted():
                 self._current[observation.group_id] = observation
+
+    def _end(self, event: RebalanceEvent) -> None:
+        """Starts are told at once, ends when they are durable: the next may have begun by then."""
+        current = self._current.get(event.group_id)
+        if current is not None and current.generation == event.generation_before:
+            del self._current[event.group_id]
 
     def _remember(self, event: RebalanceEvent) -> None:
         events = self._events.get(event.group_id)

@@ -29,7 +29,10 @@ class Deletions:
         concerned = [
             actor
             for actor in tenure.actors.values()
-            if not actor.is_idle or actor.group.offsets.has_any_of(topics)
+            if not actor.is_idle
+            # What an earlier deletion has made it forget may not be durable yet.
+            or tenure.writer.holds_back(actor)
+            or actor.group.offsets.has_any_of(topics)
         ]
         waiting = len(concerned)
 

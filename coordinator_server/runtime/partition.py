@@ -95,6 +95,8 @@ class Partition:
     def assigned(self) -> None:
         """The storage has made us the owner: claim, load and serve."""
         if not self._stopping and self.state in (PartitionState.INITIAL, PartitionState.CLOSED):
+            # What another owner has taken for the successors of deleted topics must stay.
+            self._deletions = Deletions()
             self._transition(PartitionState.LOADING)
             self._opening = asyncio.get_running_loop().create_task(self._open())
 

@@ -110,3 +110,42 @@ async def test_a_topic_deleted_twice_is_forgotten_twice(desk: Desk) -> None:
     await settle()
     assert await offsets_of(desk) == {}
     assert desk.live_state_is_what_the_log_says()
+
+
+async def test_a_topic_whose_end_is_not_durable_is_not_settled_by_the_next_deletion(
+    desk: Desk,
+) -> None:
+    """B52, franz-go #1411. The groups have forgotten the first, and the log fails after all."""
+    desk.seat().commit(offset(1))
+    await settle()
+    partition = desk.partition("group")
+    desk.memory.hold(partition.index)
+    desk.sweeper.topic_deleted("orders")
+    await settle()
+    desk.sweeper.topic_deleted("another")
+    await settle()
+    desk.memory.fail_next(partition.index, OutcomeUnknown("the test says so"))
+    desk.memory.release(partition.index)
+    await settle()
+    await active(partition)
+    await settle()
+    assert await offsets_of(desk) == {}
+    assert desk.live_state_is_what_the_log_says()
+
+
+async def test_a_deletion_that_was_begun_before_a_partition_was_lost_is_not_gone_on_with(
+    desk: Desk,
+) -> None:
+    """B52, franz-go #1411. Meanwhile its owner may have taken commits to the successor."""
+    desk.seat().commit(offset(1))
+    await settle()
+    partition = desk.partition("group")
+    desk.memory.fail_next(partition.index, OutcomeUnknown("the test says so"))
+    desk.sweeper.topic_deleted("orders")
+    await settle()
+    assert partition.state is PartitionState.FAILED
+    await partition.lost()
+    partition.assigned()
+    await opened(partition)
+    await settle()
+    assert await offsets_of(desk) == {("orders", 0): 1}

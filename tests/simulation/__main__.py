@@ -2,6 +2,8 @@
 
 import argparse
 import multiprocessing
+import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from tests.simulation.run import play, report
 from tests.simulation.script import script_of
 
 _CHUNK = 50
+_TELL_EVERY_S = 10
 
 
 def main() -> int:
@@ -19,14 +22,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="play one seed; its story if it breaks a rule")
     parser.add_argument("--seeds", type=int, default=1_000, help="how many seeds to play")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)"
+    )
     parser.add_argument("--story", action="store_true", help="print the story even if all is well")
     parser.add_argument(
         "--mutants", action="store_true", help=f"plant the {len(MUTANTS)} known bugs, one by one"
     )
     options = parser.parse_args()
     if options.mutants:
-        _say(table())
+        for line in table(options.jobs):
+            _say(line)
         return 0
     if options.seed is not None:
         return _one(options.seed, story=options.story)
@@ -34,7 +40,7 @@ def main() -> int:
 
 
 def _say(text: str) -> None:
-    print(text)  # noqa: T201 - what a command is for
+    print(text, flush=True)  # noqa: T201 - what a command is for
 
 
 def _one(seed: int, *, story: bool) -> int:
@@ -48,22 +54,40 @@ def _one(seed: int, *, story: bool) -> int:
 
 def _many(first: int, seeds: int, jobs: int) -> int:
     begun = time.monotonic()
-    failed = next(_failing(range(first, first + seeds), jobs), None)
-    if failed is not None:
-        _say(report(failed))
-        return 1
+    told, done = begun, 0
+    try:
+        for seed, broken in _play_all(range(first, first + seeds), jobs):
+            done += 1
+            if broken:
+                _say(report(seed))
+                return 1
+            if time.monotonic() - told >= _TELL_EVERY_S:
+                told = time.monotonic()
+                _say(_progress(done, seeds, told - begun))
+    except KeyboardInterrupt:
+        _say(f"stopped after {done} seeds; the rest: --first {first + done} --seeds {seeds - done}")
+        return 130
     _say(f"{seeds} seeds from {first} on, {time.monotonic() - begun:.0f} s: all is well")
     return 0
 
 
-def _failing(seeds: range, jobs: int) -> Iterator[int]:
+def _progress(done: int, seeds: int, seconds: float) -> str:
+    left = seconds / done * (seeds - done)
+    return f"{done} of {seeds} seeds in {seconds:.0f} s, some {left:.0f} s to go"
+
+
+def _play_all(seeds: range, jobs: int) -> Iterator[tuple[int, bool]]:
+    """Seeds in order, each with whether it breaks a rule."""
     if jobs == 1:
-        yield from filter(_breaks, seeds)
+        yield from ((seed, _breaks(seed)) for seed in seeds)
         return
-    with multiprocessing.Pool(jobs) as pool:
-        for seed, broken in zip(seeds, pool.imap(_breaks, seeds, _CHUNK), strict=True):
-            if broken:
-                yield seed
+    with multiprocessing.Pool(jobs, _leave_interrupts) as pool:
+        yield from zip(seeds, pool.imap(_breaks, seeds, _CHUNK), strict=True)
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is the parent's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _breaks(seed: int) -> bool:

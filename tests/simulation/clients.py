@@ -26,6 +26,8 @@ TOPIC = "events"
 ABANDONED_TOPIC = "abandoned"
 """What they commit offsets of, now and then, without a subscription."""
 NO_TOPIC_ID = bytes(16)
+MAX_APPEND_BYTES = 16 * 1024
+"""What the log takes at once; larger assignments are refused."""
 READS_EVERY_MS = 2_000
 
 
@@ -64,12 +66,27 @@ class Client:
         self.connection: Connection | None = None
         self.waiting: dict[int, Request] = {}
         """Requests without an answer, by number."""
+        self._due: int | None = None
+        """When it wants to act, until something happens to it."""
+
+    @property
+    def due(self) -> int:
+        """When this client wants to act; NEVER if it only waits."""
+        if self._due is None:
+            self._due = self.due_at()
+        return self._due
+
+    def changed(self) -> None:
+        """Something has happened to it: it makes up its mind anew."""
+        self._due = None
 
     def send(self, event: Event) -> None:
+        self._due = None
         request = self.world.send(self, event)
         self.waiting[request.number] = request
 
     def receive(self, request: Request, result: Result) -> None:
+        self._due = None
         if self.waiting.pop(request.number, None) is not None:
             self.heard(request.event, result)
 
@@ -77,6 +94,7 @@ class Client:
         """The connection is gone, and the answers to what was asked with it."""
         if connection is not self.connection:
             return
+        self._due = None
         self.connection = None
         unanswered, self.waiting = list(self.waiting.values()), {}
         for request in unanswered:
@@ -86,7 +104,7 @@ class Client:
         return any(type(request.event) is kind for request in self.waiting.values())
 
     def due_at(self) -> int:
-        """When this client wants to act; NEVER if it only waits."""
+        """What `due` is now."""
         return NEVER
 
     def act(self) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 from enum import Enum
+from functools import cache
 
 from coordinator_server.group.effects import Joined, Refuse, Result, Synced
 from coordinator_server.group.events import (
@@ -17,11 +18,20 @@ from coordinator_server.group.events import (
 from coordinator_server.group.purgatory import NEVER
 from protocol.errors import ErrorCode
 from protocol.subscription import Subscription, encode_subscription
-from tests.simulation.clients import ABANDONED_TOPIC, TOPIC, Client, Surroundings, offset_of
+from tests.simulation.clients import (
+    ABANDONED_TOPIC,
+    MAX_APPEND_BYTES,
+    TOPIC,
+    Client,
+    Surroundings,
+    offset_of,
+)
 from tests.simulation.habits import Habits
 from tests.support.offsets import topics_of
 
 BACKOFF_MS = 100
+LONGEST_BACKOFF_MS = 3_200
+_TOO_MUCH = b" " * MAX_APPEND_BYTES
 
 _E = ErrorCode
 TRY_AGAIN = frozenset(
@@ -62,6 +72,10 @@ class Consumer(Client):
         self._commits_at = NEVER
         self._sync: Sync | None = None
         self._unheard_commit: CommitOffsets | None = None
+        self._failures = 0
+        """How often in a row it did not get through."""
+        self._exaggerates = False
+        """Whether the next assignment it makes is too large for the log."""
         self._rejoins_at = NEVER
         """When a busy consumer gets round to joining again."""
 
@@ -107,7 +121,7 @@ class Consumer(Client):
     def join(self) -> None:
         self.phase = Phase.JOINING
         self.assigned, self._rejoins_at = (), NEVER
-        metadata = encode_subscription(Subscription([TOPIC], str(self.metadata).encode()))
+        metadata = _subscription(self.metadata)
         habits = self.habits
         self.send(
             Join(
@@ -185,6 +199,8 @@ class Consumer(Client):
             self.commit(how)
         elif choice == 8:
             self.commit(how, behind=1)
+        elif choice == 9 and how % 2:
+            self._exaggerates = True
         elif choice == 9:
             self.send(FetchOffsets(None, [(TOPIC, list(range(self.partitions)))], False))
         elif choice == 10:
@@ -206,6 +222,8 @@ class Consumer(Client):
     def heard(self, event: Event, result: Result) -> None:
         if self.phase is Phase.GONE:
             return
+        if not (isinstance(result, Refuse) and result.error in TRY_AGAIN):
+            self._failures = 0
         match result:
             case Joined():
                 if isinstance(event, Join):
@@ -221,16 +239,17 @@ class Consumer(Client):
     def unheard(self, event: Event) -> None:
         if self.phase is Phase.GONE:
             return
+        self._failures += 1
         match event:
             case Join():
                 self._try_again()
             case Sync():
-                self._again_at = self.world.now() + BACKOFF_MS
+                self._again_at = self.world.now() + self._backoff_ms
                 if not self.habits.repeats_sync:
                     self._try_again()
             case CommitOffsets():
                 self._unheard_commit = copy.copy(event)
-                self._commits_at = self.world.now() + BACKOFF_MS
+                self._commits_at = self.world.now() + self._backoff_ms
             case _:
                 pass
 
@@ -260,7 +279,8 @@ class Consumer(Client):
         share: dict[str, list[str]] = {member: [] for member in members}
         for partition in range(self.partitions):
             share[members[partition % len(members)]].append(str(partition))
-        return {member: ",".join(owned).encode() for member, owned in share.items()}
+        padding, self._exaggerates = _TOO_MUCH if self._exaggerates else b"", False
+        return {member: ",".join(owned).encode() + padding for member, owned in share.items()}
 
     def _synced(self, result: Synced) -> None:
         if self.phase is Phase.SYNCING:
@@ -280,7 +300,7 @@ class Consumer(Client):
             self.world.hang_up(self)
             if isinstance(event, Join):
                 self._try_again()
-            self._again_at = self.world.now() + BACKOFF_MS
+            self._again_at = self.world.now() + self._backoff_ms
         elif self._is_about_me(event):
             self._refused_membership(error)
 
@@ -309,7 +329,16 @@ class Consumer(Client):
 
     def _try_again(self, *, at_once: bool = False) -> None:
         self.phase = Phase.OUT
-        self._again_at = self.world.now() + (0 if at_once else BACKOFF_MS)
+        self._again_at = self.world.now() + (0 if at_once else self._backoff_ms)
+
+    @property
+    def _backoff_ms(self) -> int:
+        return int(min(BACKOFF_MS << min(self._failures, 10), LONGEST_BACKOFF_MS))
+
+
+@cache
+def _subscription(metadata: int) -> bytes:
+    return encode_subscription(Subscription([TOPIC], str(metadata).encode()))
 
 
 def partitions_of(assignment: bytes) -> tuple[int, ...]:

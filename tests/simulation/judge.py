@@ -4,15 +4,15 @@ It knows requests and answers, what is on the disk, and what the coordinator say
 never raises: what is wrong is collected, and the world stops at the next step.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
 from coordinator_server.group.effects import (
     Committed,
     Done,
+    Effects,
     Fetched,
     Joined,
     Refuse,
@@ -22,37 +22,37 @@ from coordinator_server.group.effects import (
 )
 from coordinator_server.group.events import (
     CommitOffsets,
-    DeleteGroup,
-    DeleteOffsets,
+    Event,
     FetchOffsets,
     Heartbeat,
     Join,
     Sync,
 )
+from coordinator_server.group.machine import Group
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import (
     MemberRemoved,
     Observation,
     RebalanceEvent,
     RebalanceStarted,
-    RemovalReason,
 )
+from coordinator_server.runtime.status import CoordinatorStatus
 from protocol.errors import ErrorCode
-from tests.simulation.clients import ABANDONED_TOPIC, TOPIC
+from tests.simulation.clients import TOPIC
 from tests.simulation.consumer import Consumer, partitions_of
-from tests.simulation.ledger import Erasure, Ledger
+from tests.simulation.ledger import Ledger
 from tests.simulation.network import Request, describe
+from tests.simulation.patience import Patience
+from tests.simulation.retention import Retention
 from tests.support.offsets import fetched_offsets, offsets_of
 
 if TYPE_CHECKING:
     from tests.simulation.log import Disk
     from tests.simulation.node import Node
+    from tests.simulation.watch import WatchedActor
 
-_NEW_MEMBER_MS = 300_000
 _WRITE_TIMEOUT_MS = 5_000
-
-Member = tuple[int, str, str]
-"""Node, group and member id: two nodes may have different views for a while."""
+_REBALANCING = (ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.COMPLETING_REBALANCE)
 
 
 class Judge:
@@ -74,21 +74,21 @@ class Judge:
         self._disk = disk
         self._now = now
         self._tell = tell
-        self._retention_ms = retention_ms
+        self.patience = Patience(now, self.failed)
+        self.retention = Retention(self.ledgers, retention_ms, self.failed)
         self._owners: dict[tuple[str, int, int], str] = {}
         """Who was assigned a partition: by group, generation and partition."""
         self._floor: defaultdict[str, int] = defaultdict(lambda: -1)
         """The generation of each group's last answered SyncGroup."""
-        self._alive_until: dict[Member, int] = {}
-        """When a session may end at the earliest."""
-        self._first_join: dict[Member, int] = {}
-        self._told: set[Member] = set()
-        """Who was ever told a generation."""
-        self._deletions: defaultdict[str, dict[int, float]] = defaultdict(dict)
-        """How long the log was when a request to delete something of a group was answered."""
-        self._removed_while_waiting: dict[Member, Request] = {}
+        self._commits: defaultdict[Node, int] = defaultdict(int)
+        """How many offsets a node has acknowledged in its life."""
         self._under_way: defaultdict[tuple[Node, str], int] = defaultdict(int)
         """Rebalances that were announced and have not ended."""
+        self._touched: set[WatchedActor] = set()
+        """Whose groups have had a turn since the last look at their rules."""
+        self._turns: defaultdict[int, int] = defaultdict(int)
+        self._seen: dict[tuple[Node, int], object] = {}
+        """What there was when a partition of a node was last looked at."""
 
     # --- what the world and the nodes report ---
 
@@ -107,25 +107,41 @@ class Judge:
         request.floor = self._floor[request.group]
         request.load_number = node.loads[partition] if node.is_serving(partition) else -1
         self.unanswered[request.number] = (node, request)
-        if isinstance(request.event, DeleteGroup | DeleteOffsets):
-            self._deletions[request.group][request.number] = math.inf
-        if isinstance(request.event, Join):
-            key = (node.index, request.group, request.event.member_id)
-            self._first_join.setdefault(key, self._now())
+        self.patience.asked(node, request)
+        self.retention.asked(request)
+
+    def turned(self, actor: "WatchedActor", event: Event, effects: Effects) -> None:
+        """A group has taken a turn; nothing of it has left yet."""
+        self._touched.add(actor)
+        self._turns[actor.node] += 1
+        self.patience.turned(actor.group, effects)
+        classic = actor.group.classic
+        if classic is not None and isinstance(event, Join | Sync):
+            token: Any = event.token
+            if any(token in (m.join_token, m.sync_token) for m in classic.members.values()):
+                token.request.was_parked = True
+
+    def topics_deleted(self, node: "Node", topics: frozenset[str]) -> None:
+        """A living node has heard of it."""
+        self._turns[node.index] += 1
+        self.retention.topics_deleted(node, topics)
+
+    def started(self, node: "Node") -> None:
+        """A process begins its life."""
+        self._commits[node] = 0
+        self.retention.started(node)
 
     def died(self, node: "Node") -> None:
         """Requests in hand will never be answered, rebalances never end."""
         self.unanswered = {n: (of, r) for n, (of, r) in self.unanswered.items() if of is not node}
         for key in [key for key in self._under_way if key[0] is node]:
             del self._under_way[key]
+        self.retention.died(node)
 
     def loaded(self, node: "Node", partition: int) -> None:
-        """Every member has a full session from now."""
-        for group_id, group in node.groups(partition).items():
-            if group.durable is not None:
-                for member in group.durable.members:
-                    key = (node.index, group_id, member.member_id)
-                    self._lives(key, member.session_timeout)
+        """A partition has been loaded."""
+        self.patience.loaded(node, partition)
+        self.retention.loaded(node, partition)
 
     def answered(self, node: "Node", request: Request, result: Result) -> None:
         """The coordinator has answered a request."""
@@ -137,19 +153,18 @@ class Judge:
         if self.keeps_transcript or self._tell is not None:
             self._note(f"node {node.index} answers {request}: {describe(result)}")
         ledger = self._ledger(node, request.group)
-        if request.number in self._deletions[request.group]:
-            self._deletions[request.group][request.number] = ledger.length
+        self.retention.answered(request, ledger)
         match result:
             case Committed():
-                self._committed(request, result, ledger)
+                self._committed(node, request, result, ledger)
             case Fetched():
                 self._fetched(request, result, ledger)
             case Synced():
                 self._synced(node, request, result, ledger)
             case Joined():
-                self._has_joined(node, request, result)
+                self.patience.joined(node, request, result)
             case Done() if isinstance(request.event, Heartbeat):
-                self._beat(node, request)
+                self.patience.beat(node, request)
             case Refuse():
                 self._refused(node, request, result)
             case _:
@@ -168,7 +183,7 @@ class Judge:
                 if self._under_way[key] < 0:
                     self.failed(f"a rebalance ended that never began: {observation}")
             case MemberRemoved():
-                self._removed(node, observation)
+                self.patience.removed(node, observation)
 
     def _note(self, line: str) -> None:
         self.told(line)
@@ -180,10 +195,11 @@ class Judge:
     def _ledger(self, node: "Node", group: str) -> Ledger:
         return self.ledgers[node.coordinator.partition_for(group)].read()
 
-    def _committed(self, request: Request, result: Committed, ledger: Ledger) -> None:
+    def _committed(self, node: "Node", request: Request, result: Committed, ledger: Ledger) -> None:
         event = request.event
         if not isinstance(event, CommitOffsets):
             return
+        self._commits[node] += result.errors.count(ErrorCode.NONE)
         if 0 <= event.generation < request.floor:
             self.failed(f"generation {request.floor} had begun, yet accepted: {request}")
         for offset, error in zip(offsets_of(event), result.errors, strict=True):
@@ -204,8 +220,7 @@ class Judge:
         event, group = request.event, request.group
         if not isinstance(event, Sync):
             return
-        if request.was_parked and self._is_member(node, group, event.member_id):
-            self._lives((node.index, group, event.member_id), self._session(request))
+        self.patience.synced(node, request, event.member_id)
         self._follow_deletions()
         written = ledger.assignments.get((group, event.generation), {})
         if written.get(event.member_id) != result.assignment:
@@ -219,138 +234,95 @@ class Judge:
             if self._owners.setdefault(key, owner) != owner:
                 self.failed(f"partition {partition} belongs to {self._owners[key]}: {request}")
 
-    def _has_joined(self, node: "Node", request: Request, result: Joined) -> None:
-        if isinstance(request.event, DeleteGroup | DeleteOffsets):
-            self._deletions[request.group][request.number] = math.inf
-        if isinstance(request.event, Join):
-            key = (node.index, request.group, result.member_id)
-            self._told.add(key)
-            # Answers to repeated requests renew nothing, as in Kafka.
-            if request.was_parked and self._is_member(node, request.group, result.member_id):
-                self._lives(key, self._session(request))
-
     def _refused(self, node: "Node", request: Request, refusal: Refuse) -> None:
         event = request.event
         if refusal.error is ErrorCode.REBALANCE_IN_PROGRESS and isinstance(event, Heartbeat):
-            self._beat(node, request)
+            self.patience.beat(node, request)
         if refusal.rule is Rule.MEMBER_REMOVED and isinstance(event, Join | Sync):
             member_id = event.member_id or self._new_member_of(refusal)
-            self._removed_while_waiting[node.index, request.group, member_id] = request
+            self.patience.removed_while_waiting(node, request, member_id)
 
     def _new_member_of(self, refusal: Refuse) -> str:
         """The id that an old client was given and never told of is in the text."""
         return refusal.detail.split("'")[1] if "'" in refusal.detail else ""
 
-    # --- sessions ---
-
-    def _session(self, request: Request) -> int:
-        client = request.client
-        return client.habits.session_ms if isinstance(client, Consumer) else 0
-
-    def _is_member(self, node: "Node", group_id: str, member_id: str) -> bool:
-        """After a standstill longer than its session it may be gone before its answer leaves."""
-        group = node.coordinator.group(group_id)
-        return (
-            group is not None and group.classic is not None and member_id in group.classic.members
-        )
-
-    def _lives(self, member: Member, session_ms: int) -> None:
-        self._alive_until[member] = self._now() + session_ms
-
-    def _beat(self, node: "Node", request: Request) -> None:
-        """A heartbeat counts from when it arrived, if the group itself answered it."""
-        event = request.event
-        partition = node.coordinator.partition_for(request.group)
-        if isinstance(event, Heartbeat) and request.load_number == node.loads[partition]:
-            key = (node.index, request.group, event.member_id)
-            until = request.delivered_at + self._session(request)
-            self._alive_until[key] = max(until, self._alive_until.get(key, 0))
-
-    def _removed(self, node: "Node", removal: MemberRemoved) -> None:
-        key = (node.index, removal.group_id, removal.member.member_id)
-        waited = self._removed_while_waiting.pop(key, None)
-        until = self._alive_until.pop(key, 0)
-        if removal.reason is RemovalReason.SESSION_EXPIRED:
-            if self._now() < until:
-                self.failed(f"expired {until - self._now()} ms early: {removal}")
-            if waited is not None and not self._may_expire(key, waited):
-                self.failed(f"expired while it waited for {waited}: {removal}")
-        elif removal.reason in (RemovalReason.JOIN_TIMEOUT, RemovalReason.SYNC_TIMEOUT):
-            if waited is not None:
-                self.failed(f"removed although it had done its part, {waited}: {removal}")
-            if removal.reason is RemovalReason.JOIN_TIMEOUT and removal.member.group_instance_id:
-                self.failed(f"a static member was removed for not joining: {removal}")
-
-    def _may_expire(self, key: Member, waited: Request) -> bool:
-        """Only members that never had an answer to JoinGroup, and after five minutes."""
-        waits_since = self._first_join.get(key, waited.delivered_at)
-        return (
-            isinstance(waited.event, Join)
-            and key not in self._told
-            and self._now() - waits_since >= _NEW_MEMBER_MS
-        )
-
     # --- what is looked at after every step ---
 
     def inspect(self, nodes: Sequence["Node"]) -> None:
-        """Everything that is always true between two callbacks, or whenever a node is idle."""
+        """Everything that is always true between two callbacks, or whenever a node is idle.
+
+        What has not changed since the last look is not looked at again.
+        """
         self._follow_deletions()
-        self._note_parked()
+        while self._touched:
+            actor = self._touched.pop()
+            for rule in () if actor.is_over else actor.group.broken_rules():
+                self.failed(f"{actor.group.group_id}: {rule}")
         for node in nodes:
             node.look_at_tenures()
-            for partition in range(len(self.ledgers)):
-                groups = node.groups(partition)
-                for group_id, group in groups.items():
-                    for rule in group.broken_rules():
-                        self.failed(f"{group_id}: {rule}")
-                if node.loop.is_idle and groups:
-                    self._inspect_idle(node, partition)
-
-    def _note_parked(self) -> None:
-        for node, request in self.unanswered.values():
-            token = getattr(request.event, "token", None)
-            group = node.coordinator.group(request.group)
-            if isinstance(request.event, Join | Sync) and group and group.classic:
-                members = group.classic.members.values()
-                request.was_parked |= any(token in (m.join_token, m.sync_token) for m in members)
+            if node.loop.is_idle:
+                self._inspect_idle(node)
 
     def _follow_deletions(self) -> None:
         """A group that was deleted begins anew."""
-        for ledger in self.ledgers:
-            for erasure in ledger.read().take_erased():
-                self._erased(erasure)
+        for partition, ledger in enumerate(self.ledgers):
+            if not ledger.read().has_news:
+                continue
+            for what in ledger.take_broken():
+                self.failed(what)
+            for erasure in ledger.take_erased():
+                self.retention.erased(partition, erasure)
             for group in ledger.take_deleted():
                 self._floor[group] = -1
                 for key in [key for key in self._owners if key[0] == group]:
                     del self._owners[key]
 
-    def _erased(self, erasure: Erasure) -> None:
-        """A committed offset may go by request, with its topic, or when nobody needs it."""
-        group, topic, _ = erasure.place
-        asked = any(mark > erasure.committed_at for mark in self._deletions[group].values())
-        if asked or topic == ABANDONED_TOPIC:
-            return
-        if erasure.age_ms < self._retention_ms:
-            self.failed(f"forgotten after {erasure.age_ms} ms: {erasure}")
-        if erasure.has_members:
-            self.failed(f"forgotten although members use it: {erasure}")
+    def _inspect_idle(self, node: "Node") -> None:
+        for partition in range(len(self.ledgers)):
+            oldest = self._disk.oldest_write(node.index, partition, node.epoch(partition))
+            if oldest is not None and self._now() - oldest >= _WRITE_TIMEOUT_MS:
+                self.failed(f"an append of {oldest} is awaited at {self._now()}")
+            groups = node.groups(partition)
+            for group_id, group in groups.items():
+                if group.next_deadline() <= self._now():
+                    self.failed(f"{group_id}: a deadline has passed and nothing has happened")
+            is_settled = oldest is None and not self._disk.writes_under_way(node.index, partition)
+            is_current = is_settled and node.is_current(partition)
+            seen = (
+                self._turns[node.index],
+                node.loads[partition],
+                self._disk.epochs[partition],
+                len(self._disk.records[partition]),
+                is_settled,
+            )
+            if self._seen.get((node, partition)) != seen:
+                self._seen[node, partition] = seen
+                self._inspect_changed(node, partition, groups, is_settled, is_current)
 
-    def _inspect_idle(self, node: "Node", partition: int) -> None:
-        oldest = self._disk.oldest_write(node.index, partition, node.epoch(partition))
-        if oldest is not None and self._now() - oldest >= _WRITE_TIMEOUT_MS:
-            self.failed(f"an append of {oldest} is awaited at {self._now()}")
-        settled = not self._disk.writes_under_way(node.index, partition)
-        current = settled and node.is_current(partition)
-        for group_id, group in node.groups(partition).items():
-            if group.next_deadline() <= self._now():
-                self.failed(f"{group_id}: a deadline has passed and nothing has happened")
+    def _inspect_changed(
+        self,
+        node: "Node",
+        partition: int,
+        groups: dict[str, Group],
+        is_settled: bool,
+        is_current: bool,
+    ) -> None:
+        """Groups that may have changed, of a node that is idle; its log may be, too."""
+        if is_current and node.is_serving(partition):
+            self.retention.settled(node, partition)
+        if node.counters.offset_commits != self._commits[node]:
+            counted, answered = node.counters.offset_commits, self._commits[node]
+            self.failed(f"{counted} commits were counted, {answered} acknowledged")
+        for group_id, group in groups.items():
             if group.classic is not None and (late := overdue(group.classic, self._now())):
                 self.failed(f"{group_id}: {late}")
-            if not settled:
-                continue
-            if group.is_vacant:
+            if is_settled and group.is_vacant:
                 self.failed(f"{group_id} does not exist, and is kept in memory")
-            if current:
+            if is_settled and is_rebalancing(group) != (
+                node.timeline.current(group_id) is not None
+            ):
+                self.failed(f"{group_id}: the gauge of rebalances does not agree with its state")
+            if is_current:
                 for difference in self.ledgers[partition].read().differences(group_id, group):
                     self.failed(f"{group_id}: {difference}")
 
@@ -366,6 +338,18 @@ class Judge:
                 missing = ledger.read().groups() - node.groups(partition).keys()
                 if node.is_serving(partition) and missing:
                     self.failed(f"in the log, but not in memory: {missing}")
+            self._inspect_gauges(node)
+
+    def _inspect_gauges(self, node: "Node") -> None:
+        status = CoordinatorStatus(node.coordinator)
+        served = [ledger for p, ledger in enumerate(self.ledgers) if node.is_serving(p)]
+        offsets = sum(ledger.offset_count() for ledger in served)
+        if status.offset_count() != offsets:
+            self.failed(f"the gauge of offsets is {status.offset_count()}, not {offsets}")
+
+
+def is_rebalancing(group: Group) -> bool:
+    return group.classic is not None and group.classic.state in _REBALANCING
 
 
 def overdue(group: ClassicGroup, now: int) -> str:

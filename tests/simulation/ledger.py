@@ -12,6 +12,7 @@ from protocol.records import (
     OffsetCommitKey,
     OffsetCommitValue,
     decode_key,
+    decode_marker,
     decode_value,
 )
 
@@ -27,6 +28,8 @@ class Erasure(NamedTuple):
     offsets that were committed later."""
     has_members: bool
     """Whether the group's last record had any when the tombstone was written."""
+    is_pending: bool
+    """Whether a transaction with an offset of this place was open."""
 
 
 Place = tuple[str, str, int]
@@ -49,6 +52,12 @@ class Ledger:
         self._metadata: dict[str, GroupMetadataValue] = {}
         self._history: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
         """Every offset a place ever had, with its position in the log."""
+        self._pending: defaultdict[str, dict[tuple[int, str, int], OffsetCommitValue]]
+        self._pending = defaultdict(dict)
+        """Offsets of open transactions, by group; then producer, topic and partition."""
+        self.has_news = False
+        """Whether something was deleted, or should not have been."""
+        self._broken: list[str] = []
         self._deleted: list[str] = []
         self._erased: list[Erasure] = []
 
@@ -59,6 +68,9 @@ class Ledger:
         return self
 
     def _apply(self, position: int, record: LogRecord) -> None:
+        if record.control:
+            self._end_transaction(position, record)
+            return
         key = decode_key(record.key or b"")
         if isinstance(key, OffsetCommitKey):
             self._apply_offset(position, key, record)
@@ -73,10 +85,25 @@ class Ledger:
             return
         value = decode_value(key, record.value)
         assert isinstance(value, OffsetCommitValue)
+        if record.transactional:
+            self._pending[key.group][record.producer_id, key.topic, key.partition] = value
+            return
         self._offsets[key.group][key.topic, key.partition] = value
         history.append((position, value.offset))
 
+    def _end_transaction(self, position: int, marker: LogRecord) -> None:
+        for group, pending in self._pending.items():
+            for of in [of for of in pending if of[0] == marker.producer_id]:
+                value, (_, topic, partition) = pending.pop(of), of
+                if decode_marker(marker.key or b""):
+                    self._offsets[group][topic, partition] = value
+                    self._history[group, topic, partition].append((position, value.offset))
+
     def _erase(self, key: OffsetCommitKey, timestamp: int) -> None:
+        pending = self._pending[key.group]
+        still_open = [of for of in pending if of[1:] == (key.topic, key.partition)]
+        for of in still_open:
+            del pending[of]
         value = self._offsets[key.group].pop((key.topic, key.partition), None)
         if value is not None:
             place = (key.group, key.topic, key.partition)
@@ -87,12 +114,17 @@ class Ledger:
             if metadata is not None and metadata.protocol_type and not has_members:
                 since = min(since, metadata.current_state_timestamp)
             age_ms = timestamp - since
-            self._erased.append(Erasure(place, committed_at, age_ms, has_members))
+            erasure = Erasure(place, committed_at, age_ms, has_members, bool(still_open))
+            self._erased.append(erasure)
+            self.has_news = True
 
     def _apply_group(self, key: GroupMetadataKey, raw: bytes | None) -> None:
         if raw is None:
             self._metadata.pop(key.group, None)
             self._deleted.append(key.group)
+            self.has_news = True
+            if self._pending[key.group]:
+                self._broken.append(f"{key.group} was ended although a transaction is open")
             for of in [of for of in self.assignments if of[0] == key.group]:
                 del self.assignments[of]
             return
@@ -122,11 +154,27 @@ class Ledger:
     def groups(self) -> set[str]:
         """Every group with anything in the log."""
         return self._metadata.keys() | {
-            group for group, offsets in self._offsets.items() if offsets
+            group
+            for of_groups in (self._offsets, self._pending)
+            for group, offsets in of_groups.items()
+            if offsets
         }
+
+    def offset_count(self) -> int:
+        return sum(map(len, self._offsets.values()))
+
+    def older_than(self, topic: str, position: int) -> list[Place]:
+        """The offsets of a topic there are, of those the log had when it was so long."""
+        found = [(group, *place) for group, offsets in self._offsets.items() for place in offsets]
+        return [p for p in found if p[1] == topic and self._history[p][-1][0] < position]
+
+    def take_broken(self) -> list[str]:
+        broken, self._broken = self._broken, []
+        return broken
 
     def take_deleted(self) -> list[str]:
         deleted, self._deleted = self._deleted, []
+        self.has_news = False
         return deleted
 
     def take_erased(self) -> list[Erasure]:
@@ -144,3 +192,10 @@ class Ledger:
         }
         if committed != self._offsets[group_id]:
             yield f"{committed} in memory, {self._offsets[group_id]} in the log"
+        pending = {
+            (producer, *place)
+            for producer, offsets in group.offsets.pending.items()
+            for place in offsets
+        }
+        if pending != self._pending[group_id].keys():
+            yield f"{pending} pending in memory, {self._pending[group_id]} in the log"

@@ -157,7 +157,7 @@ class VirtualStorage:
     def __init__(self, disk: Disk, node: int, loop: VirtualLoop) -> None:
         self.max_append_bytes = disk.max_append_bytes
         self._disk = disk
-        self._node = node
+        self.node = node
         self._loop = loop
         self._on_assigned: PartitionCallback | None = None
         self._on_lost: PartitionCallback | None = None
@@ -166,12 +166,12 @@ class VirtualStorage:
         self._on_assigned = on_assigned
         self._on_lost = on_lost
         for partition, owner in enumerate(self._disk.owners):
-            if owner == self._node:
+            if owner == self.node:
                 await on_assigned(partition)
 
     async def claim(self, partition: int) -> "VirtualLog":
         epoch = await self.begin(
-            "claim", partition, 0, lambda: self._disk.claim(partition, self._node)
+            "claim", partition, 0, lambda: self._disk.claim(partition, self.node)
         )
         return VirtualLog(self._disk, self, partition, epoch)
 
@@ -193,7 +193,7 @@ class VirtualStorage:
 
         kind = "news of winning" if assigned else "news of losing"
         operation = Operation(
-            self._node, partition, kind, 0, self._loop.now_ms(), news, is_loss=not assigned
+            self.node, partition, kind, 0, self._loop.now_ms(), news, is_loss=not assigned
         )
         self._disk.queue.append(operation)
 
@@ -202,7 +202,7 @@ class VirtualStorage:
     ) -> "asyncio.Future[int]":
         future: asyncio.Future[int] = self._loop.create_future()
         now = self._loop.now_ms()
-        operation = Operation(self._node, partition, kind, epoch, now, work, future)
+        operation = Operation(self.node, partition, kind, epoch, now, work, future)
         self._disk.queue.append(operation)
         return future
 
@@ -217,6 +217,7 @@ class VirtualLog:
     def __init__(self, disk: Disk, storage: VirtualStorage, partition: int, epoch: int) -> None:
         self.partition = partition
         self.epoch = epoch
+        self.node = storage.node
         self._disk = disk
         self._storage = storage
 

@@ -106,8 +106,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is ready to run and no timer is due."""
+        if self._soon:
+            return False
         next_timer = self.next_timer()
-        return not self._soon and (next_timer is None or next_timer > self._clock.monotonic_ms())
+        return next_timer is None or next_timer > self._clock.monotonic_ms()
 
     def next_timer(self) -> int | None:
         while self._armed and self._armed[0][2].cancelled:

@@ -114,6 +114,10 @@ class Network:
         return found
 
 
+_LONGEST = 500
+"""Characters of what is said of one thing in a story."""
+
+
 def describe(what: Event | Result) -> str:
     """An event or a result in a few words, for the story."""
     if isinstance(what, Refuse):
@@ -122,7 +126,7 @@ def describe(what: Event | Result) -> str:
     for name in ("member_id", "group_instance_id", "generation", "leader", "assignments"):
         value = getattr(what, name, None)
         if value not in (None, "", -1, {}):
-            words.append(f"{name}={value!r}")
+            words.append(f"{name}={repr(value)[:_LONGEST]}")
     for name in ("offsets", "topics", "assignment", "errors"):
         value = getattr(what, name, None)
         if value is not None:

@@ -1,11 +1,8 @@
 """A server process without its network shell: the real coordinator on a virtual loop."""
 
-import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
-from unittest.mock import patch
+from typing import TYPE_CHECKING, Any
 
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import DONE, Result
@@ -13,9 +10,8 @@ from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.reasons import Observation
 from coordinator_server.ids import CountingIds
-from coordinator_server.runtime import partition as partition_module
-from coordinator_server.runtime import tenure as tenure_module
-from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.observe.counters import Counters
+from coordinator_server.observe.timeline import Timeline
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
@@ -34,24 +30,46 @@ INJECTED = ("OSError:", "OutcomeUnknown:", "Fenced:", "TimeoutError:")
 SWEEP_MS = 15_000
 
 
-class MailboxActor(GroupActor):
-    """An actor that never runs a turn inline."""
+class RequestTicket(Ticket):
+    """Knows the request whose answer it delivers."""
 
-    __slots__ = ()
+    __slots__ = ("request",)
 
-    def post(self, event: Event) -> None:
-        self._enqueue(event)
+    def __init__(self, deliver: Callable[[Result], None], request: Request) -> None:
+        super().__init__(deliver)
+        self.request = request
 
 
-@contextmanager
-def steady_runtime(*, mailbox: bool) -> Iterator[None]:
-    """Take chance out of the runtime, and choose how actors take their turns."""
-    actor = MailboxActor if mailbox else GroupActor
-    with (
-        patch.object(partition_module, "random", random.Random(0)),
-        patch.object(tenure_module, "GroupActor", actor),
-    ):
-        yield
+class HeardCoordinator(Coordinator):
+    """Tells when it is given a partition, and when the groups are to forget topics."""
+
+    def __init__(self, node: "Node", judge: "Judge", *parts: Any) -> None:
+        super().__init__(*parts)
+        self._node = node
+        self._judge = judge
+
+    async def _on_assigned(self, partition: int) -> None:
+        if self.partitions[partition].state in (PartitionState.INITIAL, PartitionState.CLOSED):
+            self._judge.retention.assigned(self._node, partition)
+        await super()._on_assigned(partition)
+
+    def forget_topics(self, topics: frozenset[str]) -> None:
+        self._judge.topics_deleted(self._node, topics)
+        super().forget_topics(topics)
+
+
+class HeardSweeper(Sweeper):
+    """Tells when it has looked at the clock, and whether it left a sweep out by its counter."""
+
+    def __init__(self, node: "Node", judge: "Judge", *parts: Any) -> None:
+        super().__init__(*parts)
+        self._node = node
+        self._judge = judge
+
+    def sweep(self) -> None:
+        before = self._node.counters.sweeps_skipped
+        super().sweep()
+        self._judge.retention.swept(self._node, self._node.counters.sweeps_skipped - before)
 
 
 class Node:
@@ -86,6 +104,8 @@ class Node:
         self.is_new = True
         self.loop = VirtualLoop(self._clock, self._judge.failed)
         self.storage = VirtualStorage(self._disk, self.index, self.loop)
+        self.counters = Counters()
+        self.timeline = Timeline()
         surroundings = Surroundings(
             clock=self._clock,
             ids=self._ids,
@@ -93,17 +113,20 @@ class Node:
             limits=self._limits,
             observe=self._while_alive(self._observe),
             log_bug=self._log_bug,
+            counters=self.counters,
         )
-        self.coordinator = Coordinator(
-            len(self._disk.records), self.storage, surroundings, self._report
+        judge, report = self._judge, self._report
+        self.coordinator = HeardCoordinator(
+            self, judge, len(self._disk.records), self.storage, surroundings, report
         )
-        self.sweeper = Sweeper(self.coordinator, surroundings, SWEEP_MS, self._report)
+        self.sweeper = HeardSweeper(self, judge, self.coordinator, surroundings, SWEEP_MS, report)
         self._tenures: list[object] = [None] * len(self._disk.records)
 
     # --- life and death ---
 
     def start(self) -> None:
         self.accepts, self.is_new = True, False
+        self._judge.started(self)
         self.loop.spawn(self.coordinator.start())
         self.loop.enter(self.sweeper.start)
 
@@ -150,7 +173,7 @@ class Node:
         partition = self.coordinator.partition_for(request.group)
         self._judge.delivered(self, request, partition)
         if hasattr(request.event, "token"):
-            request.event.token = Ticket(deliver)
+            request.event.token = RequestTicket(deliver, request)
         self.loop.enter(self._submit, request.group, request.event)
 
     def _submit(self, group: str, event: Event) -> None:
@@ -163,7 +186,7 @@ class Node:
             self.coordinator.submit(group, event)
 
     def topic_deleted(self, topic: str) -> None:
-        """A live node hears of it; what a dead one misses is not made up for yet."""
+        """A live node hears of it; what a dead one misses is not made up for, as in Kafka."""
         if self.accepts:
             self.loop.enter(self.sweeper.topic_deleted, topic)
 
@@ -207,6 +230,8 @@ class Node:
         return hear_if_alive
 
     def _observe(self, observation: Observation) -> None:
+        self.counters.observe(observation)
+        self.timeline.observe(observation)
         self._judge.observed(self, observation)
 
     def _log_bug(self, group_id: str, bug: TurnFailed) -> None:

@@ -54,6 +54,10 @@ class Setup:
     initial_delay_ms: int = 0
     group_max_size: int = 2_147_483_647
     retention_ms: int = 60_000
+    open_transactions: bool = False
+    """Whether the logs begin with what Kafka's transactions have left; see `history.py`."""
+    late_news: bool = False
+    """Nodes hardly ever learn that they have lost a partition until they ask the log."""
     mailbox: bool = False
     """Every event goes through the mailbox; else turns run inline where they can."""
     lockstep: bool = False
@@ -88,6 +92,8 @@ MOODS: dict[str, dict[Act, int]] = {
     "bad clients": {**_WORK, **_CLIENT_FAULTS},
     "bad servers": {**_WORK, **_SERVER_FAULTS},
     "all bad": {**_WORK, **_CLIENT_FAULTS, **_SERVER_FAULTS},
+    "restless": {**_WORK, Act.MOVE: 6, Act.DROP: 2},
+    "bad disk": {**_WORK, Act.FAIL: 4, Act.TOPIC: 4, Act.CRASH: 1, Act.START: 2},
 }
 
 STEPS = 250
@@ -111,6 +117,8 @@ def setup_of(chance: random.Random) -> Setup:
         initial_delay_ms=chance.choice((0, 0, 3_000)),
         group_max_size=chance.choice((2_147_483_647, 2_147_483_647, 2_147_483_647, 2)),
         retention_ms=chance.choice((20_000, 200_000, 7 * 24 * 3_600_000)),
+        open_transactions=chance.random() < 0.25,
+        late_news=chance.random() < 0.25,
         mailbox=chance.random() < 0.25,
         kinds=tuple(chance.randrange(10_000) for _ in range(chance.randint(1, 4))),
     )

@@ -58,7 +58,7 @@ def test_inline_turns_and_the_mailbox_give_the_same_answers() -> None:
 def test_the_worlds_are_rich() -> None:
     """Everything the rules are about does happen, or the rules would say nothing."""
     seen: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(80):
         for line in play(script_of(seed), transcript=True).transcript:
             seen.update(word for word in WORDS if word in line)
     assert [word for word in WORDS if not seen[word]] == []
@@ -74,6 +74,8 @@ WORDS = (
     "ILLEGAL_GENERATION",
     "REBALANCE_IN_PROGRESS",
     "MEMBER_ID_REQUIRED",
+    "assignment_too_large",
+    "'topic_deleted'",
     "FENCED_INSTANCE_ID",
     "NON_EMPTY_GROUP",
     "COORDINATOR_NOT_AVAILABLE",

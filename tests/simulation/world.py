@@ -15,15 +15,17 @@ from coordinator_server.group.context import Limits
 from coordinator_server.group.events import Event
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.ids import CountingIds
-from tests.simulation.clients import ABANDONED_TOPIC, Admin, Client
+from tests.simulation.clients import ABANDONED_TOPIC, MAX_APPEND_BYTES, TOPIC, Admin, Client
 from tests.simulation.consumer import Consumer, Phase
 from tests.simulation.habits import habits_of
+from tests.simulation.history import transactions_of
 from tests.simulation.judge import Judge, unsettled
 from tests.simulation.log import Disk, Trouble
 from tests.simulation.loop import VirtualClock
 from tests.simulation.network import Connection, Network, Request
-from tests.simulation.node import Node, steady_runtime
+from tests.simulation.node import Node
 from tests.simulation.script import Act, Setup, Step
+from tests.simulation.watch import steady_runtime
 from tests.simulation.weather import Weather
 
 MAX_CONSUMERS = 8
@@ -34,7 +36,9 @@ _SPANS_MS = (1, 10, 100, 1_000, 3_000, 5_500, 12_000, 31_000, 61_000, 301_000)
 _LIVES_MS = (100, 1_000, 5_000, 20_000)
 _LATENCIES_MS = (0, 0, 20, 4_000)
 _ROUNDS = 2_000
+_HALF_HOUR_MS = 30 * 60 * 1000
 _DAY_MS = 24 * 60 * 60 * 1000
+_JUMPS_MS = (-_DAY_MS, _DAY_MS, -_HALF_HOUR_MS, _HALF_HOUR_MS)
 
 
 class Broken(AssertionError):
@@ -49,7 +53,7 @@ class World:
         self.story: list[str] = []
         self.telling = telling
         self.clock = VirtualClock()
-        self.disk = Disk(setup.partitions, 1024 * 1024)
+        self.disk = Disk(setup.partitions, MAX_APPEND_BYTES)
         self.judge = Judge(self.disk, self.now, setup.retention_ms, self.tell if telling else None)
         self.network = Network()
         limits = Limits(
@@ -69,7 +73,8 @@ class World:
             for index, group in enumerate(self.groups)
         ]
         self._offsets = count(1)
-        self._runtime = steady_runtime(mailbox=setup.mailbox)
+        judge = self.judge
+        self._runtime = steady_runtime(judge.turned, judge.failed, mailbox=setup.mailbox)
         self._acts: dict[Act, Callable[[int, int], None]] = {
             Act.DELIVER: self._deliver,
             Act.RUN: self._run_one,
@@ -96,6 +101,10 @@ class World:
         self._runtime.__enter__()
         for partition in range(self.setup.partitions):
             self.disk.owners[partition] = partition % self.setup.nodes
+        if self.setup.open_transactions:
+            for group in self.groups:
+                history = transactions_of(group, self.clock.wall_ms())
+                self.disk.write(self._partition(group), 0, history)
         for node in self.nodes:
             node.start()
         for number, kind in enumerate(self.setup.kinds):
@@ -179,6 +188,8 @@ class World:
 
     def _refuse_connections(self) -> None:
         """Nobody listens where no node is up."""
+        if all(node.accepts for node in self.nodes):
+            return
         for connection in [c for c in self.network.connections if not c.node.accepts]:
             if connection.to_server and not connection.in_progress:
                 self.network.drop(connection)
@@ -192,6 +203,8 @@ class World:
 
     def _disk(self, who: int, _how: int) -> None:
         operations = self.disk.next_operations()
+        if self.setup.late_news and who % 8:
+            operations = [operation for operation in operations if not operation.is_loss]
         if operations:
             operation = operations[who % len(operations)]
             self.tell(f"the disk has done the {operation}")
@@ -199,7 +212,9 @@ class World:
 
     def _nudge(self, who: int, how: int) -> None:
         clients = [*self.consumers, *self.consumers, *self.admins]
-        clients[who % len(clients)].nudge(how)
+        client = clients[who % len(clients)]
+        client.nudge(how)
+        client.changed()
 
     def _arrive(self, who: int, how: int) -> None:
         if len(self.consumers) >= MAX_CONSUMERS:
@@ -233,13 +248,18 @@ class World:
         self.clock.advance_to(self.now() + span)
 
     def _wall(self, _who: int, how: int) -> None:
-        self.clock.jump_wall(_DAY_MS if how % 2 else -_DAY_MS)
+        """By a day, which is not believed at once, or by half an hour, which is."""
+        jump = _JUMPS_MS[how % len(_JUMPS_MS)]
+        self.tell(f"the wall clock jumps by {jump} ms")
+        self.clock.jump_wall(jump)
+        self.judge.retention.clock_jumped(jump)
 
     def _next_timer(self) -> int:
         return min((node.loop.next_timer() or NEVER for node in self.nodes), default=NEVER)
 
     def _live(self, who: int, how: int) -> None:
-        weather = Weather(random.Random(how), _LATENCIES_MS[who % 4], late_news=who // 4 % 2 == 1)
+        late = self.setup.late_news or who // 4 % 2 == 1
+        weather = Weather(random.Random(how), _LATENCIES_MS[who % 4], late_news=late)
         self.live(_LIVES_MS[how % len(_LIVES_MS)], weather)
 
     def live(self, span: int, weather: Weather, until: Callable[[], bool] = lambda: False) -> None:
@@ -253,7 +273,7 @@ class World:
             else:
                 self.judge.failed(f"much happens and time stands still at {self.now()}")
             self.check()
-            dues = [client.due_at() for client in (*self.consumers, *self.admins)]
+            dues = [client.due for client in (*self.consumers, *self.admins)]
             dues += [o.begun + weather.latency_ms for o in weather.operations(self.disk)]
             due = min(self._next_timer(), *dues, NEVER)
             if due > end:
@@ -265,7 +285,7 @@ class World:
     def _live_for_a_moment(self, weather: Weather) -> bool:
         self._condemn()
         self._refuse_connections()
-        ran = sum(node.loop.run() for node in self.nodes)
+        ran = sum(node.loop.run() for node in self.nodes if not node.loop.is_idle)
         deliverable = self.network.deliverable()
         if deliverable:
             self._deliver_one(*weather.chance.choice(deliverable))
@@ -275,9 +295,12 @@ class World:
         if operations:
             self.disk.complete(weather.chance.choice(operations))
             return True
-        ready = [c for c in (*self.consumers, *self.admins) if c.due_at() <= self.now()]
+        now = self.now()
+        ready = [c for c in (*self.consumers, *self.admins) if c.due <= now]
         if ready:
-            weather.chance.choice(ready).act()
+            client = weather.chance.choice(ready)
+            client.act()
+            client.changed()
             return True
         return ran > 0
 
@@ -289,6 +312,7 @@ class World:
             consumer = self.consumers[who % len(self.consumers)]
             self.tell(f"{consumer.name} dies")
             consumer.phase = Phase.GONE
+            consumer.changed()
             if how % 2:
                 self.hang_up(consumer)
             else:
@@ -298,6 +322,7 @@ class World:
         if self.consumers:
             consumer = self.consumers[who % len(self.consumers)]
             consumer.frozen = not consumer.frozen
+            consumer.changed()
             self.tell(f"{consumer.name} {'freezes' if consumer.frozen else 'thaws'}")
 
     def _drop(self, who: int, _how: int) -> None:
@@ -335,10 +360,12 @@ class World:
             self.network.drop_node(node)
             node.start_again()
 
-    def _delete_topic(self, _who: int, _how: int) -> None:
-        self.tell(f"the topic {ABANDONED_TOPIC} is deleted")
+    def _delete_topic(self, _who: int, how: int) -> None:
+        """The nodes that live hear of it; commits go on as if it were made anew."""
+        topic = (ABANDONED_TOPIC, TOPIC)[how % 2]
+        self.tell(f"the topic {topic} is deleted")
         for node in self.nodes:
-            node.topic_deleted(ABANDONED_TOPIC)
+            node.topic_deleted(topic)
 
     def _move(self, who: int, how: int) -> None:
         """Another node owns a partition now; with one node, the same again after a while.
@@ -365,6 +392,7 @@ class World:
         weather = Weather(random.Random(0))
         for consumer in self.consumers:
             consumer.frozen = False
+            consumer.changed()
         self.live(10_000, weather)
         for node in self.nodes:
             self._start(node.index, 0)

@@ -95,7 +95,7 @@ def test_the_oldest_rebalance_under_way_has_an_age(
     samples = scraped.samples()
     assert samples["rebalances_in_progress", ()] == 1
     assert samples["oldest_rebalance_age_seconds", ()] == 60
-    scraped.timeline.observe(make_event())
+    scraped.timeline.observe(make_event(generation_before=started.generation))
     assert scraped.samples()["oldest_rebalance_age_seconds", ()] == 0
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
 from coordinator_server.observe.timeline import Timeline
@@ -39,8 +40,22 @@ def test_a_rebalance_is_under_way_until_it_ends(
     timeline.observe(started)
     assert timeline.current("orders") is started
     assert list(timeline.in_progress()) == [started]
-    timeline.observe(make_event())
+    timeline.observe(make_event(generation_before=started.generation))
     assert timeline.current("orders") is None
+    assert not timeline.in_progress()
+
+
+def test_a_rebalance_that_began_before_the_end_of_the_last_was_told_is_under_way(
+    make_event: MakeEvent, started: RebalanceStarted
+) -> None:
+    """The end of a rebalance is told when it is durable, the start of the next at once."""
+    timeline = Timeline()
+    timeline.observe(started)
+    following = replace(started, generation=started.generation + 1)
+    timeline.observe(following)
+    timeline.observe(make_event(generation_before=started.generation))
+    assert list(timeline.in_progress()) == [following]
+    timeline.observe(make_event(generation_before=following.generation))
     assert not timeline.in_progress()
 
 

@@ -1,0 +1,87 @@
+"""Groups' actors under observation: in which order they take their turns, and what comes of them.
+
+The judge is told after a turn and before anything of it leaves, so it knows what has changed, and
+what a turn knew when it decided.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from coordinator_server.group.effects import Effects
+from coordinator_server.group.events import Event
+from coordinator_server.group.machine import Group
+from coordinator_server.runtime import partition as partition_module
+from coordinator_server.runtime import tenure as tenure_module
+from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.runtime.tenure import Tenure
+from tests.simulation.log import VirtualLog
+
+Turned = Callable[["WatchedActor", Event, Effects], None]
+"""Told of an actor, the event it has taken and what came of it."""
+
+
+class WatchedActor(GroupActor):
+    """Notes which events it is given, and in which order it takes them."""
+
+    __slots__ = ("_given", "is_over")
+
+    def __init__(self, group: Group, tenure: Tenure) -> None:
+        super().__init__(group, tenure)
+        self._given: deque[Event] = deque()
+        self.is_over = False
+        """Whether whoever waited for it was sent away: its books are closed."""
+
+    def stop(self) -> list[Event]:
+        self.is_over = True
+        return super().stop()
+
+    @property
+    def node(self) -> int:
+        """Whose it is."""
+        log = self._tenure.log
+        assert isinstance(log, VirtualLog)
+        return log.node
+
+    def post(self, event: Event) -> None:
+        self._given.append(event)
+        super().post(event)
+
+    def takes(self, event: Event) -> bool:
+        """Whether it is this event's turn."""
+        return bool(self._given) and self._given.popleft() is event
+
+
+class MailboxActor(WatchedActor):
+    """An actor that never runs a turn inline."""
+
+    __slots__ = ()
+
+    def post(self, event: Event) -> None:
+        self._given.append(event)
+        self._enqueue(event)
+
+
+@contextmanager
+def steady_runtime(
+    turned: Turned, failed: Callable[[str], None], *, mailbox: bool
+) -> Iterator[None]:
+    """Take chance out of the runtime, choose how actors take their turns, and watch them."""
+    actor = MailboxActor if mailbox else WatchedActor
+    carry_out = Tenure.carry_out
+
+    def watch(self: Tenure, actor: GroupActor, event: Event, effects: Effects) -> None:
+        assert isinstance(actor, WatchedActor)
+        if not actor.takes(event):
+            failed(f"{actor.group.group_id}: {type(event).__name__} overtook what came before it")
+        turned(actor, event, effects)
+        carry_out(self, actor, event, effects)
+
+    with (
+        patch.object(partition_module, "random", random.Random(0)),
+        patch.object(tenure_module, "GroupActor", actor),
+        patch.object(Tenure, "carry_out", watch),
+    ):
+        yield
