@@ -23,6 +23,7 @@ from protocol.rewrite import RawRecord, delete_horizon, raw_records, rewritten
 
 MAX_KEYS: Final = 1_000_000
 """A pass ends behind the segment that brings more; the next one goes on there."""
+_TABLES: Final = 1024
 WRITE_BYTES: Final = 256 * 1024
 
 
@@ -46,15 +47,37 @@ class Compacted(NamedTuple):
     bytes_after: int
 
 
-class _Keys(NamedTuple):
-    """What the range says about its keys."""
+class _Keys:
+    """What the range says about its keys.
 
-    last: dict[bytes, int]
-    """Offset of the last record of every key in dirty segments."""
-    transactional: set[bytes]
-    """Keys that transactions name; all their records stay."""
-    producers: dict[int, int]
-    """Last offset of every producer: its last batch stays, even without a record."""
+    In many small tables: a large one that grows, or goes, would keep the interpreter to itself for
+    longer than a heartbeat may wait.
+    """
+
+    def __init__(self) -> None:
+        self.transactional: set[bytes] = set()
+        """Keys that transactions name; all their records stay."""
+        self.producers: dict[int, int] = {}
+        """Last offset of every producer: its last batch stays, even without a record."""
+        self._last: list[dict[bytes, int]] = [{} for _ in range(_TABLES)]
+
+    def note(self, key: bytes, offset: int) -> None:
+        """A record of a dirty segment; the last one counts."""
+        self._last[hash(key) % _TABLES][key] = offset
+
+    def last(self, key: bytes) -> int:
+        """Offset of the last record of a key in dirty segments, -1 where there is none."""
+        return self._last[hash(key) % _TABLES].get(key, -1)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._last))
+
+    def release(self, pace: Pace) -> None:
+        """Give the memory back, little by little."""
+        with suppress(Abandoned):
+            while self._last:
+                self._last.pop()
+                pace.spend(0)
 
 
 def compact(
@@ -79,6 +102,7 @@ def compact(
             after += _Rewriter(files, group, keys, pace, now, delete_retention_ms).replace(log)
         if segments:
             log.clean_offset = segments[-1].end_offset
+        keys.release(pace)
         return Compacted(len(segments), before, after)
 
 
@@ -86,7 +110,7 @@ def _read_keys(
     segments: Sequence[Segment], clean_offset: int, pace: Pace, max_keys: int
 ) -> tuple[_Keys, Sequence[Segment]]:
     """The keys, and the segments that they cover."""
-    keys = _Keys({}, set(), {})
+    keys = _Keys()
     for number, segment in enumerate(segments):
         dirty = segment.base_offset >= clean_offset
         for header, chunk, at in _batches(segment):
@@ -95,7 +119,7 @@ def _read_keys(
             if header.is_transactional or (dirty and not header.is_control):
                 _note_keys(keys, header, _records(segment, header, chunk, at))
             pace.spend(header.size)
-        if len(keys.last) >= max_keys:
+        if len(keys) >= max_keys:
             return keys, segments[: number + 1]
     return keys, segments
 
@@ -109,7 +133,7 @@ def _note_keys(keys: _Keys, header: BatchHeader, records: Iterator[RawRecord]) -
         if header.is_transactional:
             keys.transactional.add(record.key)
         else:
-            keys.last[record.key] = record.offset
+            keys.note(record.key, record.offset)
 
 
 def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
@@ -222,7 +246,7 @@ class _Rewriter:
         key = record.key
         if key is None or key in self._keys.transactional:
             return True
-        if self._keys.last.get(key, -1) > record.offset:
+        if self._keys.last(key) > record.offset:
             return False
         return not (record.is_tombstone and expired)
 
