@@ -12,7 +12,7 @@ from tests.simulation.mutants import MUTANTS, table
 from tests.simulation.run import play, report
 from tests.simulation.script import script_of
 
-_CHUNK = 50
+_CHUNK = 10
 _TELL_EVERY_S = 10
 
 
