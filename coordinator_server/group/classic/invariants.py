@@ -56,7 +56,7 @@ def _waiting(group: ClassicGroup) -> Iterator[str]:
         yield f"SyncGroups are parked in {group.state}"
     if group.state not in (_S.STABLE, _S.COMPLETING_REBALANCE) and group.pending_sync:
         yield f"SyncGroups are awaited in {group.state}"
-    if not group.pending_sync <= group.members.keys():
+    if not group.pending_sync.keys() <= group.members.keys():
         yield "a SyncGroup is awaited of somebody who is no member"
     if any(m.is_new and m.join_token is None for m in members):
         yield "a new member does not wait for its first answer"

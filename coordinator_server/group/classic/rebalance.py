@@ -200,7 +200,7 @@ def _answer_joins(group: ClassicGroup, ctx: Context, out: Effects) -> None:
             group.park_join(member, None)
         group.renew_session(member, ctx.now)
         member.is_new = False
-        group.pending_sync.add(member.member_id)
+        group.pending_sync[member.member_id] = None
 
 
 def current_generation(group: ClassicGroup, member: ClassicMember) -> Joined:

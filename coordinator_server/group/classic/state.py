@@ -150,8 +150,8 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         """Member ids by group instance id."""
         self.pending: dict[str, PendingMember] = {}
-        self.pending_sync: set[str] = set()
-        """Members of this generation that have not sent SyncGroup."""
+        self.pending_sync: dict[str, None] = {}
+        """Members of this generation that have not sent SyncGroup; an empty set takes 216 bytes."""
         self.awaiting_join = 0
         """How many members have a JoinGroup parked."""
         self.last_to_join: ClassicMember | None = None
@@ -209,7 +209,7 @@ class ClassicGroup:
         Its parked replies must have been answered.
         """
         self.pending.pop(member_id, None)
-        self.pending_sync.discard(member_id)
+        self.pending_sync.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is None:
             return None
@@ -244,8 +244,8 @@ class ClassicGroup:
         assert old.group_instance_id is not None
         self.static_members[old.group_instance_id] = new_member_id
         if old.member_id in self.pending_sync:
-            self.pending_sync.remove(old.member_id)
-            self.pending_sync.add(new_member_id)
+            del self.pending_sync[old.member_id]
+            self.pending_sync[new_member_id] = None
         return new
 
     def update(

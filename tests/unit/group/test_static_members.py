@@ -185,7 +185,7 @@ def test_a_restarted_follower_still_has_to_sync() -> None:
     a.sync({a: b"1", b: b"2"})
     new = b.restarted()
     new.join()
-    assert story.classic.pending_sync == {new.member_id}
+    assert list(story.classic.pending_sync) == [new.member_id]
     story.advance(20_000)
     assert story.removed == [("b", "sync_timeout")]
 
