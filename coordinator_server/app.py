@@ -5,7 +5,7 @@ import contextlib
 import gc
 import resource
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,7 @@ from coordinator_server.clock import SystemClock
 from coordinator_server.config import Config
 from coordinator_server.group.context import Limits
 from coordinator_server.group.machine import TurnFailed
+from coordinator_server.group.reasons import RebalanceEvent
 from coordinator_server.ids import SystemIds
 from coordinator_server.net.auth import AllowAll, Anonymous
 from coordinator_server.net.directory import StaticDirectory
@@ -23,8 +24,11 @@ from coordinator_server.net.session import Faults, SessionContext
 from coordinator_server.observe import log
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.fanout import Fanout, Observer
+from coordinator_server.observe.flapping import Flapping, FlappingLimits
+from coordinator_server.observe.refusals import Refusals
 from coordinator_server.observe.timeline import Timeline
 from coordinator_server.ports import Clock, Ids
+from coordinator_server.runtime.admin import CoordinatorAdmin
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.status import CoordinatorStatus
 from coordinator_server.runtime.sweeper import Sweeper
@@ -85,7 +89,9 @@ class App:
         self._clock = given.clock or SystemClock()
         self._ids = given.ids or SystemIds()
         self.counters = Counters()
-        self.timeline = Timeline()
+        self.timeline = Timeline(self._past)
+        self.refusals = Refusals()
+        self.flapping = Flapping(self._clock.wall_ms, flapping_limits(config))
         self._cleaner: Cleaner | None = None
         self._loads: Callable[[], Mapping[int, tuple[int, int]]] = dict
         self._log_sizes: Callable[[], tuple[int, int]] = lambda: (0, 0)
@@ -110,7 +116,8 @@ class App:
             )
             self.server = self._make_server(given)
             undo.pop_all()
-        self.status = CoordinatorStatus(self.coordinator, self._loads)
+        self.status = CoordinatorStatus(self.coordinator, self._world, self._loads)
+        self.admin = CoordinatorAdmin(self.coordinator)
         self._http: HttpServer | None = None
 
     def _open_journal(self, policy: FlushPolicy) -> Journal:
@@ -145,7 +152,7 @@ class App:
         loop = asyncio.get_running_loop()
         storage = given.storage or self._make_storage()
         make_timers = given.timers or LoopTimers
-        world = World(
+        world = self._world = World(
             clock=self._clock,
             ids=self._ids,
             timers=make_timers(loop, self._clock),
@@ -154,6 +161,7 @@ class App:
             log_bug=self._log_bug,
             write_timeout_ms=config.offsets_commit_timeout_ms,
             counters=self.counters,
+            fold_refusal=self.refusals.fold,
         )
         coordinator = Coordinator(config.offsets_topic_num_partitions, storage, world, self.report)
         self._sweeper = Sweeper(
@@ -161,6 +169,9 @@ class App:
         )
         self._catalog.on_change(self._topic_changed)
         return coordinator
+
+    def _past(self, group_id: str) -> Sequence[RebalanceEvent]:
+        return self.status.past(group_id)
 
     def _topic_changed(self, topic: str) -> None:
         if self._catalog.get(topic) is None:
@@ -196,6 +207,8 @@ class App:
         observers = [
             self.counters.observe,
             self.timeline.observe,
+            self.refusals.observe,
+            self.flapping.observe,
             log.log_observer(self._logger),
         ]
         if observer is not None:
@@ -342,6 +355,17 @@ def limits(config: Config, max_append_bytes: int) -> Limits:
         offset_metadata_max_chars=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         max_append_bytes=max_append_bytes,
+        history_retention_ms=config.rebalance_history_retention_ms,
+        history_max_rebalances=config.rebalance_history_max_records,
+    )
+
+
+def flapping_limits(config: Config) -> FlappingLimits:
+    """The settings from which on rebalances are too many."""
+    return FlappingLimits(
+        window_ms=config.rebalance_flapping_window_ms,
+        max_by_one=config.rebalance_flapping_max_rebalances,
+        max_of_group=config.rebalance_storm_max_rebalances,
     )
 
 

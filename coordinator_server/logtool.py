@@ -9,7 +9,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -25,12 +25,15 @@ from protocol.batch import (
     read_header,
 )
 from protocol.errors import Malformed
+from protocol.history import PackedHistory, RebalanceHistoryKey, decode_history
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
+    RecordKey,
+    RecordValue,
     UnknownKey,
     decode_key,
     decode_marker,
@@ -156,16 +159,16 @@ def describe(record: LogRecord) -> dict[str, Any]:
     out["key"] = _key(key, record.key)
     if record.value is None:
         out["value"] = None
-    elif isinstance(key, OffsetCommitKey | GroupMetadataKey):
+    elif key is not None and not isinstance(key, UnknownKey):
         value = decode_value(key, record.value)
-        out["value"] = _group(value) if isinstance(value, GroupMetadataValue) else _offset(value)
+        out["value"] = _value(value)
     else:
         out["value"] = {"bytes": record.value.hex()}
     out["headers"] = {name: value.decode("utf-8", "replace") for name, value in record.headers}
     return out
 
 
-def _key(key: OffsetCommitKey | GroupMetadataKey | UnknownKey | None, raw: bytes | None) -> Any:
+def _key(key: RecordKey | UnknownKey | None, raw: bytes | None) -> Any:
     if key is None or raw is None:
         return None
     if isinstance(key, OffsetCommitKey):
@@ -173,7 +176,31 @@ def _key(key: OffsetCommitKey | GroupMetadataKey | UnknownKey | None, raw: bytes
         return {"type": "offset_commit", **place}
     if isinstance(key, GroupMetadataKey):
         return {"type": "group_metadata", "group": key.group}
+    if isinstance(key, RebalanceHistoryKey):
+        return {"type": "rebalance_history", **asdict(key)}
     return {"type": key.type, "bytes": raw.hex()}
+
+
+def _value(value: RecordValue) -> dict[str, Any]:
+    if isinstance(value, GroupMetadataValue):
+        return _group(value)
+    return _offset(value) if isinstance(value, OffsetCommitValue) else _rebalance(value)
+
+
+def _rebalance(raw: PackedHistory) -> dict[str, Any]:
+    value = decode_history(raw)
+    out: dict[str, Any] = asdict(value)
+    out["culprit"] = value.culprit._asdict()
+    out["counts"] = value.counts._asdict()
+    for name in ("joined", "left", "evicted"):
+        out[name] = [member._asdict() for member in getattr(value, name)]
+    out["waited_for"] = [
+        {**wait.member._asdict(), "waited_ms": wait.waited_ms} for wait in value.waited_for
+    ]
+    out["rounds"] = [
+        {**entry._asdict(), "culprit": entry.culprit._asdict()} for entry in value.rounds
+    ]
+    return out
 
 
 def _offset(value: OffsetCommitValue) -> dict[str, Any]:

@@ -12,10 +12,14 @@ from functools import lru_cache
 from typing import Final
 
 from protocol.errors import Malformed
+from protocol.history import (
+    REBALANCE_HISTORY_TYPE,
+    PackedHistory,
+    RebalanceHistoryKey,
+    decode_history_key,
+    encode_history_key,
+)
 from protocol.reader import Reader, Tag
-
-REBALANCE_HISTORY_TYPE: Final = 32766
-"""Reserved for the history of rebalances; Kafka and its tools skip it."""
 
 LEGACY_OFFSET_COMMIT_TYPE: Final = 0
 OFFSET_COMMIT_TYPE: Final = 1
@@ -93,8 +97,9 @@ class UnknownKey:
     type: int
 
 
-RecordKey = OffsetCommitKey | GroupMetadataKey
-RecordValue = OffsetCommitValue | GroupMetadataValue
+RecordKey = OffsetCommitKey | GroupMetadataKey | RebalanceHistoryKey
+RecordValue = OffsetCommitValue | GroupMetadataValue | PackedHistory
+"""Of a rebalance the bytes themselves: they are read when somebody asks, by `decode_history`."""
 
 
 # --- writing ---
@@ -112,6 +117,8 @@ def encode_key(key: RecordKey) -> bytes:
     """The bytes of a key, in the type Kafka 4.1.1 writes."""
     if isinstance(key, OffsetCommitKey):
         return offset_key_prefix(key.group, key.topic) + _INT.pack(key.partition)
+    if isinstance(key, RebalanceHistoryKey):
+        return encode_history_key(key)
     return b"\0\2" + _string(key.group)
 
 
@@ -137,6 +144,8 @@ def encode_value(value: RecordValue) -> bytes:
     An offset is written as version 4, as version 1 if it has an expire timestamp; a group as
     version 3, as version 4 if it has tagged fields to keep.
     """
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, GroupMetadataValue):
         return _encode_group(value)
     if value.expire_timestamp != -1:
@@ -261,7 +270,17 @@ def decode_key(raw: bytes) -> RecordKey | UnknownKey:
         return OffsetCommitKey(reader.text(), reader.text(), reader.int32())
     if kind == GROUP_METADATA_TYPE:
         return GroupMetadataKey(reader.text())
+    if kind == REBALANCE_HISTORY_TYPE:
+        return _history_key(raw)
     return UnknownKey(kind)
+
+
+def _history_key(raw: bytes) -> RebalanceHistoryKey | UnknownKey:
+    """What cannot be read is somebody else's: no log is given up for a story."""
+    try:
+        return decode_history_key(raw)
+    except Malformed:
+        return UnknownKey(REBALANCE_HISTORY_TYPE)
 
 
 def _decode_offset_key(raw: bytes) -> OffsetCommitKey:
@@ -282,6 +301,8 @@ def decode_value(key: RecordKey, raw: bytes) -> RecordValue:
     """The value that belongs to a key; not for tombstones. Raises Malformed."""
     if isinstance(key, OffsetCommitKey):
         return decode_offset(raw)
+    if isinstance(key, RebalanceHistoryKey):
+        return raw
     return _decode_group(Reader(raw, "group metadata value"))
 
 

@@ -41,6 +41,11 @@ OWN = frozenset(
         "log.format",
         "log.journal.bytes",
         "log.level",
+        "rebalance.flapping.max.rebalances",
+        "rebalance.flapping.window.ms",
+        "rebalance.history.max.records",
+        "rebalance.history.retention.ms",
+        "rebalance.storm.max.rebalances",
         "topics",
     }
 )
@@ -176,6 +181,25 @@ class Config(BaseModel):
         3_000, "How long the first rebalance of an empty group waits for more members.", ge=0
     )
     group_max_size: Int = setting(INT_MAX, "Members of one group.", ge=1)
+
+    # What is told of rebalances
+    rebalance_history_retention_ms: Long = setting(
+        604_800_000,
+        "How long the log keeps the story of a finished rebalance; 0 writes none.",
+        ge=0,
+    )
+    rebalance_history_max_records: Int = setting(
+        1_000, "How many finished rebalances of a group the log keeps at most.", ge=1
+    )
+    rebalance_flapping_window_ms: Long = setting(
+        600_000, "How far back rebalances are counted to find members that flap.", ge=1
+    )
+    rebalance_flapping_max_rebalances: Int = setting(
+        5, "More rebalances than this by the same culprit within the window are flapping.", ge=1
+    )
+    rebalance_storm_max_rebalances: Int = setting(
+        10, "More rebalances of a group than this within the window are a storm.", ge=1
+    )
 
     # The server's own log
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Word] = setting(

@@ -6,6 +6,7 @@ from coordinator_server.group.classic.state import ClassicGroupState
 from coordinator_server.group.classic.validation import (
     fits,
     group_not_found,
+    not_empty,
     refuse_commit,
     text_too_long,
 )
@@ -18,7 +19,7 @@ from coordinator_server.group.effects import (
     Rule,
     WriteOffsets,
 )
-from coordinator_server.group.events import CommitOffsets, FetchOffsets
+from coordinator_server.group.events import CommitOffsets, FetchOffsets, ResetOffsets
 from coordinator_server.group.memory import GroupMemory
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestTopic
@@ -53,6 +54,17 @@ def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects)
         if accepted:
             out.writes.append(WriteOffsets(group.group_id, topic.name, accepted))
     out.reply(event.token, Committed(errors))
+
+
+def reset_offsets(group: GroupMemory, event: ResetOffsets, ctx: Context, out: Effects) -> None:
+    """An operator sets offsets; members would not notice, so there must be none."""
+    if group.classic is None:
+        out.reply(event.token, group_not_found(group.group_id))
+    elif group.classic.state is not _S.EMPTY:
+        out.reply(event.token, not_empty(group.classic))
+    else:
+        offsets = CommitOffsets(event.token, "", None, -1, event.topics, -1, True)
+        commit(group, offsets, ctx, out)
 
 
 def _expire_timestamp(event: CommitOffsets, ctx: Context) -> int:

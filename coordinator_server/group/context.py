@@ -27,6 +27,10 @@ class Limits:
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     max_append_bytes: int = 16 * 1024 * 1024
     """What the storage takes in one atomic append."""
+    history_retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    """How long the log keeps finished rebalances; 0: it gets none."""
+    history_max_rebalances: int = 1_000
+    """How many of a group it keeps at most."""
 
 
 @dataclass(slots=True)

@@ -9,9 +9,9 @@ from coordinator_server.group.classic.state import (
     ClassicGroupState,
 )
 from coordinator_server.group.classic.subscription import topics_in_use
-from coordinator_server.group.classic.validation import group_not_found
-from coordinator_server.group.context import Context
-from coordinator_server.group.effects import DONE, Deleted, Effects, Refuse, Rule
+from coordinator_server.group.classic.validation import group_not_found, not_empty
+from coordinator_server.group.context import Context, Limits
+from coordinator_server.group.effects import DONE, Deleted, Effects, Write
 from coordinator_server.group.events import (
     DeleteGroup,
     DeleteOffsets,
@@ -19,8 +19,10 @@ from coordinator_server.group.events import (
     TopicsDeleted,
 )
 from coordinator_server.group.memory import GroupMemory
-from coordinator_server.group.reasons import OffsetsRemoved, OffsetsRemovedReason
+from coordinator_server.group.past import PastEvents, aged, key_of
+from coordinator_server.group.reasons import GroupRemoved, OffsetsRemoved, OffsetsRemovedReason
 from protocol.errors import ErrorCode
+from protocol.history import PackedHistory
 from protocol.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 
 _S = ClassicGroupState
@@ -33,7 +35,7 @@ def delete_offsets(group: GroupMemory, event: DeleteOffsets, _ctx: Context, out:
         out.reply(event.token, group_not_found(group.group_id))
         return
     if classic.state is not _S.EMPTY and classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        out.reply(event.token, _not_empty(classic))
+        out.reply(event.token, not_empty(classic))
         return
     in_use = topics_in_use(classic, [topic for topic, _ in event.topics])
     results = []
@@ -53,12 +55,12 @@ def delete_group(group: GroupMemory, event: DeleteGroup, _ctx: Context, out: Eff
     if group.classic is None:
         out.reply(event.token, group_not_found(group.group_id))
     elif group.classic.state is not _S.EMPTY:
-        out.reply(event.token, _not_empty(group.classic))
+        out.reply(event.token, not_empty(group.classic))
     else:
         for topic, partition in group.offsets.partitions():
             _forget(group, topic, partition, out)
         _tell(group, OffsetsRemovedReason.DELETED, out)
-        out.write(GroupMetadataKey(group.group_id), None)
+        _end_group(group, out)
         out.reply(event.token, DONE)
 
 
@@ -72,7 +74,14 @@ def topics_deleted(group: GroupMemory, event: TopicsDeleted, _ctx: Context, out:
         out.reply(event.token, DONE)
 
 
-def expire_offsets(group: GroupMemory, _event: ExpireOffsets, ctx: Context, out: Effects) -> None:
+def expire(group: GroupMemory, _event: ExpireOffsets, ctx: Context, out: Effects) -> None:
+    """What is kept for a time: offsets, a group that has nothing else, and its history."""
+    _expire_offsets(group, ctx, out)
+    if not any(isinstance(observation, GroupRemoved) for observation in out.observed):
+        _forget_aged_rebalances(group, ctx, out)
+
+
+def _expire_offsets(group: GroupMemory, ctx: Context, out: Effects) -> None:
     """Offsets that nobody needs any more, and the group if nothing else is left of it (KIP-211).
 
     Follows `OffsetMetadataManager.cleanupExpiredOffsets`. Offsets of open transactions stay, and
@@ -87,13 +96,39 @@ def expire_offsets(group: GroupMemory, _event: ExpireOffsets, ctx: Context, out:
         if topic in in_use:
             continue
         for partition, value in group.offsets.of_topic(topic).items():
-            if _is_expired(classic, value, ctx) and not group.offsets.is_pending(topic, partition):
+            expired = ctx.wall >= _expires_at(classic, value, ctx.limits)
+            if expired and not group.offsets.is_pending(topic, partition):
                 _forget(group, topic, partition, out)
             else:
                 kept = True
     _tell(group, OffsetsRemovedReason.EXPIRED, out)
     if not kept and classic.state is _S.EMPTY and not classic.pending:
-        out.write(GroupMetadataKey(group.group_id), None)
+        _end_group(group, out)
+
+
+def _end_group(group: GroupMemory, out: Effects) -> None:
+    """The group goes, and with it the history of its rebalances."""
+    for raw in group.past:
+        out.write(key_of(group.group_id, raw), None)
+    out.write(GroupMetadataKey(group.group_id), None)
+    out.observed.append(GroupRemoved(group.group_id, PastEvents(group.group_id, group.past)))
+
+
+def forget_oldest_rebalances(group: GroupMemory, ctx: Context, out: Effects) -> None:
+    """No group keeps more rebalances than it may; those of this turn count."""
+    new = sum(isinstance(w, Write) and isinstance(w.value, PackedHistory) for w in out.writes)
+    over = len(group.past) + new - ctx.limits.history_max_rebalances
+    if new and over > 0:
+        _forget_rebalances(group, over, out)
+
+
+def _forget_aged_rebalances(group: GroupMemory, ctx: Context, out: Effects) -> None:
+    _forget_rebalances(group, aged(group.past, ctx.wall - ctx.limits.history_retention_ms), out)
+
+
+def _forget_rebalances(group: GroupMemory, count: int, out: Effects) -> None:
+    for raw in group.past[:count]:
+        out.write(key_of(group.group_id, raw), None)
 
 
 def _may_expire(group: ClassicGroup) -> bool:
@@ -103,17 +138,35 @@ def _may_expire(group: ClassicGroup) -> bool:
     return group.protocol_type == CONSUMER_PROTOCOL_TYPE and group.state is _S.STABLE
 
 
-def _is_expired(group: ClassicGroup, value: OffsetCommitValue, ctx: Context) -> bool:
-    """Whether the retention of an offset is over; one given by the request counts alone.
+def _expires_at(group: ClassicGroup, value: OffsetCommitValue, limits: Limits) -> int:
+    """When the retention of an offset is over; one given by the request counts alone.
 
     For a group that was a group, the time runs from when it became Empty.
     """
     if value.expire_timestamp != -1:
-        return ctx.wall >= value.expire_timestamp
+        return value.expire_timestamp
     since = value.commit_timestamp
     if group.protocol_type is not None and group.state is _S.EMPTY and group.state_since != -1:
         since = group.state_since
-    return ctx.wall - since >= ctx.limits.offsets_retention_ms
+    return since + limits.offsets_retention_ms
+
+
+class Expiry:
+    """When the offsets of a group expire if nothing happens to it; for whoever wants to know."""
+
+    def __init__(self, group: GroupMemory, limits: Limits) -> None:
+        self._group = group.classic
+        self._limits = limits
+        self._in_use = frozenset[str]()
+        if group.classic is not None:
+            self._in_use = topics_in_use(group.classic, group.offsets.topics())
+
+    def of(self, topic: str, value: OffsetCommitValue) -> int | None:
+        """Wall-clock milliseconds; None while the offset is in use."""
+        group = self._group
+        if group is None or not _may_expire(group) or topic in self._in_use:
+            return None
+        return _expires_at(group, value, self._limits)
 
 
 def _forget(group: GroupMemory, topic: str, partition: int, out: Effects) -> None:
@@ -126,11 +179,3 @@ def _forget(group: GroupMemory, topic: str, partition: int, out: Effects) -> Non
 def _tell(group: GroupMemory, reason: OffsetsRemovedReason, out: Effects) -> None:
     if out.writes:
         out.observed.append(OffsetsRemoved(group.group_id, reason, len(out.writes)))
-
-
-def _not_empty(group: ClassicGroup) -> Refuse:
-    return Refuse(
-        ErrorCode.NON_EMPTY_GROUP,
-        Rule.GROUP_NOT_EMPTY,
-        f"the group is {group.state} with {len(group.members)} members",
-    )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from coordinator_server.group.events import Token
-from coordinator_server.group.reasons import Observation
+from coordinator_server.group.reasons import Culprit, Observation
 from protocol.errors import ErrorCode
 from protocol.records import OffsetCommitKey, RecordKey, RecordValue, decode_offset
 
@@ -50,6 +50,8 @@ class Refuse:
     """For people: what was sent and what was expected."""
     member_id: str = ""
     """What a JoinGroup answer carries beside the error."""
+    since_ms: int = -1
+    """Since when what was expected holds (wall-clock milliseconds); -1 where that says nothing."""
 
 
 class JoinedMember(NamedTuple):
@@ -178,6 +180,14 @@ class Described:
 Result = Refuse | Joined | Synced | Done | Left | Committed | Fetched | Deleted | Described
 
 
+class Asked(NamedTuple):
+    """Which request of whom a reply is to, where that is not what the turn is about."""
+
+    api: str
+    """As in `JoinGroup`."""
+    member: Culprit
+
+
 class Reply(NamedTuple):
     """An answer to a token."""
 
@@ -185,6 +195,11 @@ class Reply(NamedTuple):
     result: Result
     member_id: str | None = None
     """Whose session starts anew when the reply leaves after having been held."""
+    asked: Asked | None = None
+
+
+Headers = tuple[tuple[str, bytes], ...]
+"""Of a record: names and values."""
 
 
 class Write(NamedTuple):
@@ -192,7 +207,7 @@ class Write(NamedTuple):
 
     key: RecordKey
     value: RecordValue | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: Headers = ()
 
 
 class WriteOffsets(NamedTuple):
@@ -225,10 +240,16 @@ class Effects:
         self.replies: list[Reply] = []
         self.observed = []
 
-    def reply(self, token: Token, result: Result, member_id: str | None = None) -> None:
+    def reply(
+        self,
+        token: Token,
+        result: Result,
+        member_id: str | None = None,
+        asked: Asked | None = None,
+    ) -> None:
         """Answer a token, once the writes before it are durable."""
-        self.replies.append(Reply(token, result, member_id))
+        self.replies.append(Reply(token, result, member_id, asked))
 
-    def write(self, key: RecordKey, value: RecordValue | None) -> None:
+    def write(self, key: RecordKey, value: RecordValue | None, headers: Headers = ()) -> None:
         """Append a record; at the end of the turn it is applied to the group's durable state."""
-        self.writes.append(Write(key, value))
+        self.writes.append(Write(key, value, headers))

@@ -123,6 +123,35 @@ class DeleteGroup:
 
 
 @dataclass(slots=True)
+class KickMember:
+    """An operator removes a member, or an id that was handed out."""
+
+    token: Token
+    member_id: str
+    group_instance_id: str | None
+    """Names the member where `member_id` is empty."""
+    client_reason: str
+    """The operator's own words."""
+
+
+@dataclass(slots=True)
+class ForceRebalance:
+    """An operator wants the members to join anew."""
+
+    token: Token
+    client_reason: str
+    """The operator's own words."""
+
+
+@dataclass(slots=True)
+class ResetOffsets:
+    """An operator sets offsets of an Empty group."""
+
+    token: Token
+    topics: Sequence[OffsetCommitRequestTopic]
+
+
+@dataclass(slots=True)
 class Describe:
     """DescribeGroups, one group of it."""
 
@@ -172,6 +201,9 @@ Event = (
     | FetchOffsets
     | DeleteOffsets
     | DeleteGroup
+    | KickMember
+    | ForceRebalance
+    | ResetOffsets
     | Describe
     | TopicsDeleted
     | ExpireOffsets

@@ -10,9 +10,10 @@ from typing import Any, Final
 from coordinator_server.group.classic.describe import describe
 from coordinator_server.group.classic.invariants import broken_rules
 from coordinator_server.group.classic.join import join, refuse_texts
-from coordinator_server.group.classic.members import heartbeat, leave, renew
+from coordinator_server.group.classic.members import heartbeat, kick, leave, renew
 from coordinator_server.group.classic.rebalance import (
     end_rebalance,
+    force_rebalance,
     metadata_value,
     prepare_rebalance,
 )
@@ -23,12 +24,13 @@ from coordinator_server.group.classic.state import (
 from coordinator_server.group.classic.sync import sync
 from coordinator_server.group.classic.ticks import tick
 from coordinator_server.group.classic.validation import group_not_found, group_unknown
-from coordinator_server.group.commits import commit, fetch
+from coordinator_server.group.commits import commit, fetch, reset_offsets
 from coordinator_server.group.context import Context
 from coordinator_server.group.deletion import (
     delete_group,
     delete_offsets,
-    expire_offsets,
+    expire,
+    forget_oldest_rebalances,
     topics_deleted,
 )
 from coordinator_server.group.effects import Effects, WriteOffsets
@@ -40,17 +42,21 @@ from coordinator_server.group.events import (
     Event,
     ExpireOffsets,
     FetchOffsets,
+    ForceRebalance,
     Heartbeat,
     Join,
+    KickMember,
     Leave,
     Loaded,
     Released,
+    ResetOffsets,
     Sync,
     Tick,
     Token,
     TopicsDeleted,
 )
 from coordinator_server.group.memory import GroupMemory
+from coordinator_server.group.past import next_sequence
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import Outcome, RebalanceReason, Round
 from coordinator_server.group.replay import apply, apply_packed, restore
@@ -83,6 +89,8 @@ class Group(GroupMemory):
         out = Effects()
         try:
             _HANDLERS[type(event)](self, event, ctx, out)
+            if out.observed:
+                forget_oldest_rebalances(self, ctx, out)
             for write in out.writes:
                 if isinstance(write, WriteOffsets):
                     apply_packed(self, write.topic, write.offsets, ctx.wall)
@@ -116,7 +124,8 @@ class Group(GroupMemory):
         """The tenure ends: tell the story of a rebalance that was under way."""
         out = Effects()
         if self.classic is not None:
-            end_rebalance(self.classic, Outcome.ABORTED, ctx, out)
+            event = end_rebalance(self.classic, Outcome.ABORTED, ctx)
+            out.observed += () if event is None else (event,)
         return out
 
 
@@ -168,6 +177,23 @@ def _describe(group: Group, event: Describe, _ctx: Context, out: Effects) -> Non
         out.reply(event.token, describe(group.classic))
 
 
+# --- operators ---
+
+
+def _kick(group: Group, event: KickMember, ctx: Context, out: Effects) -> None:
+    if group.classic is None:
+        out.reply(event.token, group_not_found(group.group_id))
+    else:
+        kick(group.classic, event, ctx, out)
+
+
+def _force_rebalance(group: Group, event: ForceRebalance, ctx: Context, out: Effects) -> None:
+    if group.classic is None:
+        out.reply(event.token, group_not_found(group.group_id))
+    else:
+        force_rebalance(group.classic, event, ctx, out)
+
+
 # --- time and tenure ---
 
 
@@ -194,6 +220,7 @@ def _loaded(group: Group, _event: Loaded, ctx: Context, out: Effects) -> None:
     classic = group.classic
     if classic is None:
         return
+    classic.history.sequence = next_sequence(group.past)
     for member in classic.members.values():
         classic.renew_session(member, ctx.now)
     if len(classic.members) > ctx.limits.group_max_size:
@@ -211,8 +238,11 @@ _HANDLERS: Final[dict[type[Event], Callable[[Group, Any, Context, Effects], None
     FetchOffsets: fetch,
     DeleteOffsets: delete_offsets,
     DeleteGroup: delete_group,
+    KickMember: _kick,
+    ForceRebalance: _force_rebalance,
+    ResetOffsets: reset_offsets,
     TopicsDeleted: topics_deleted,
-    ExpireOffsets: expire_offsets,
+    ExpireOffsets: expire,
     Describe: _describe,
     Released: _released,
     Loaded: _loaded,

@@ -1,5 +1,6 @@
 """Why a group rebalanced, who caused it and what it cost - as data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -19,6 +20,7 @@ class RebalanceReason(StrEnum):
     METADATA_CHANGED = "metadata_changed"
     ASSIGNMENT_APPEND_FAILED = "assignment_append_failed"
     ADMIN_REMOVED = "admin_removed"
+    ADMIN_REBALANCE = "admin_rebalance"
     OVER_CAPACITY = "over_capacity"
 
 
@@ -60,12 +62,37 @@ class Culprit(NamedTuple):
     client_host: str
 
 
+NOBODY = Culprit("", None, "", "")
+"""The culprit where it is no member: an operator."""
+
+
+class Waited(NamedTuple):
+    """A member that was waited for, and for how long in all (milliseconds)."""
+
+    member: Culprit
+    waited_ms: int
+
+
 class Round(NamedTuple):
     """What set a rebalance back while it was under way; the first round is the rebalance's."""
 
     reason: RebalanceReason
     culprit: Culprit
     client_reason: str | None
+
+
+class Counts(NamedTuple):
+    """How many there were; the lists of an event may be cut."""
+
+    joined: int
+    left: int
+    evicted: int
+    waited_for: int
+    rounds: int
+
+
+NOT_WRITTEN = -1
+"""The sequence of a rebalance that is not in the log, because its tenure ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +123,28 @@ class RebalanceEvent:
     generation_before: int
     generation_after: int
     started_ms: int
-    """Wall-clock milliseconds."""
+    """Wall-clock milliseconds, as `ended_ms`."""
+    ended_ms: int
     join_phase_ms: int
+    """Measured by the monotonic clock, as `sync_phase_ms`."""
     sync_phase_ms: int
     members_before: int
     members_after: int
     joined: tuple[Culprit, ...]
     left: tuple[Culprit, ...]
     evicted: tuple[Culprit, ...]
-    waited_for: tuple[Culprit, ...]
-    """Who came last to the join phase, or did not come at all."""
+    waited_for: tuple[Waited, ...]
+    """Who came last to the join phase or did not come at all, and the leader while others waited
+    for its assignment."""
     rounds: tuple[Round, ...]
+    counts: Counts
+    sequence: int = NOT_WRITTEN
+    """Order within the group; survives restarts."""
+
+    @property
+    def duration_ms(self) -> int:
+        """Both phases together."""
+        return self.join_phase_ms + self.sync_phase_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,4 +165,36 @@ class OffsetsRemoved:
     offsets: int
 
 
-Observation = RebalanceStarted | RebalanceEvent | MemberRemoved | OffsetsRemoved
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request was refused; equal ones that follow are counted where they are kept."""
+
+    at_ms: int
+    """Wall-clock milliseconds."""
+    group_id: str
+    api: str
+    """As in `Heartbeat`."""
+    error: str
+    """As in `ILLEGAL_GENERATION`."""
+    rule: str
+    """The name of the rule that refused it."""
+    detail: str
+    """A sentence for people: what was sent, and what was expected."""
+    member: Culprit
+    """What is known of who asked."""
+    of_all: bool = False
+    """Told to every member alike; `member` is the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRemoved:
+    """A group is gone, and with it the history of its rebalances."""
+
+    group_id: str
+    past: Sequence[RebalanceEvent]
+    """The oldest first; unpacked when it is looked at."""
+
+
+Observation = (
+    RebalanceStarted | RebalanceEvent | MemberRemoved | OffsetsRemoved | Refused | GroupRemoved
+)

@@ -1,6 +1,7 @@
 """The only writer of a group's durable state: used for every record, at load and at run time.
 
-Durable are the offsets and the group as its last GroupMetadata record has it. The members and
+Durable are the offsets, the history of rebalances, and the group as its last GroupMetadata record
+has it. The members and
 the phase of a rebalance under way are not: as in Kafka they are lost with the tenure, and after a
 load the group is what `restore` makes of its record.
 """
@@ -13,6 +14,8 @@ from coordinator_server.group.classic.state import (
     ClassicMember,
 )
 from coordinator_server.group.memory import GroupMemory
+from coordinator_server.group.past import dropped, kept
+from protocol.history import PackedHistory, RebalanceHistoryKey
 from protocol.records import (
     GroupMetadataValue,
     OffsetCommitKey,
@@ -48,6 +51,11 @@ def apply(
             group.offsets.put(key.topic, key.partition, value)
         else:
             group.offsets.put_pending(producer_id, order, key.topic, key.partition, value)
+    elif isinstance(key, RebalanceHistoryKey):
+        if isinstance(value, PackedHistory):
+            group.past = kept(group.past, value)
+        else:
+            group.past = dropped(group.past, key)
     else:
         if not isinstance(value, GroupMetadataValue):
             group.durable = group.classic = None
@@ -93,6 +101,7 @@ def restore(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol
     group.generation = value.generation
+    group.generation_since = value.current_state_timestamp
     group.leader = (
         value.leader if value.leader in group.members else next(iter(group.members), None)
     )

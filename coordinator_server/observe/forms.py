@@ -8,11 +8,22 @@ from typing import Any
 from coordinator_server.group.reasons import (
     Culprit,
     MemberRemoved,
+    OffsetsRemoved,
     RebalanceEvent,
     RebalanceStarted,
+    Refused,
     Round,
+    Waited,
 )
-from coordinator_server.observe.status import GroupStatus, GroupSummary
+from coordinator_server.observe.flapping import Finding
+from coordinator_server.observe.refusals import Refusal
+from coordinator_server.observe.status import (
+    Awaited,
+    GroupStatus,
+    GroupSummary,
+    OffsetStatus,
+    WaitingStatus,
+)
 
 Form = dict[str, Any]
 
@@ -59,7 +70,10 @@ def rebalance_form(event: RebalanceEvent, limit: int | None = None) -> Form:
         "outcome": event.outcome.value,
         "generation_before": event.generation_before,
         "generation_after": event.generation_after,
+        "sequence": event.sequence,
         "started_ms": event.started_ms,
+        "ended_ms": event.ended_ms,
+        "duration_ms": event.duration_ms,
         "join_phase_ms": event.join_phase_ms,
         "sync_phase_ms": event.sync_phase_ms,
         "members_before": event.members_before,
@@ -67,9 +81,14 @@ def rebalance_form(event: RebalanceEvent, limit: int | None = None) -> Form:
         "joined": culprit_forms(event.joined, limit),
         "left": culprit_forms(event.left, limit),
         "evicted": culprit_forms(event.evicted, limit),
-        "waited_for": culprit_forms(event.waited_for, limit),
+        "waited_for": [_waited_form(waited) for waited in event.waited_for[:limit]],
         "rounds": [_round_form(entry) for entry in event.rounds[:limit]],
+        "counts": event.counts._asdict(),
     }
+
+
+def _waited_form(waited: Waited) -> Form:
+    return {**culprit_form(waited.member), "waited_ms": waited.waited_ms}
 
 
 def removal_form(removed: MemberRemoved) -> Form:
@@ -79,6 +98,11 @@ def removal_form(removed: MemberRemoved) -> Form:
         "reason": removed.reason.value,
         "member": culprit_form(removed.member),
     }
+
+
+def offsets_removed_form(removed: OffsetsRemoved) -> Form:
+    """Committed offsets that are gone."""
+    return {"group": removed.group_id, "reason": removed.reason.value, "offsets": removed.offsets}
 
 
 def summary_form(summary: GroupSummary) -> Form:
@@ -95,12 +119,80 @@ def status_form(status: GroupStatus) -> Form:
             "session_timeout_ms": entry.session_timeout_ms,
             "rebalance_timeout_ms": entry.rebalance_timeout_ms,
             "waits_for": entry.waits_for,
+            "topics": list(entry.topics),
+            "assigned": {topic: list(partitions) for topic, partitions in entry.assigned.items()},
         }
         for entry in status.members
     ]
     return {
         **summary_form(status.summary),
         "leader": status.leader,
+        "state_since_ms": status.state_since_ms,
         "members": members,
         "waiting_for": culprit_forms(status.waiting_for),
+    }
+
+
+def waiting_form(waiting: WaitingStatus) -> Form:
+    """Whom a group waits for, and until when."""
+    return {
+        "group": waiting.group_id,
+        "state": waiting.state,
+        "phase": waiting.phase,
+        "since_ms": waiting.since_ms,
+        "deadline_ms": waiting.deadline_ms,
+        "waiting": [_awaited_form(awaited) for awaited in waiting.waiting],
+        "joined": waiting.joined,
+        "expected": waiting.expected,
+    }
+
+
+def _awaited_form(awaited: Awaited) -> Form:
+    return {
+        **culprit_form(awaited.member),
+        "kind": awaited.kind,
+        "for": awaited.awaited_for,
+        "since_ms": awaited.since_ms,
+        "deadline_ms": awaited.deadline_ms,
+    }
+
+
+def offset_form(offset: OffsetStatus) -> Form:
+    """A committed offset."""
+    return asdict(offset)
+
+
+def refused_form(refused: Refused) -> Form:
+    """A refused request, as it is announced: one, the first of its kind."""
+    return refusal_form(Refusal(refused, 1, refused.at_ms))
+
+
+def refusal_form(refusal: Refusal) -> Form:
+    """A refused request, and how often the same was refused."""
+    return {
+        "at_ms": refusal.at_ms,
+        "group": refusal.first.group_id,
+        "api": refusal.first.api,
+        "error": refusal.first.error,
+        "rule": refusal.first.rule,
+        "detail": refusal.first.detail,
+        "member": culprit_form(refusal.first.member),
+        "count": refusal.count,
+        "first_ms": refusal.first.at_ms,
+    }
+
+
+def finding_form(finding: Finding) -> Form:
+    """A member that flaps, or a storm of rebalances."""
+    return {
+        "kind": finding.kind.value,
+        "group": finding.group_id,
+        "subject": finding.subject.value,
+        "value": finding.value,
+        "count": finding.count,
+        "window_ms": finding.window_ms,
+        "first_ms": finding.first_ms,
+        "last_ms": finding.last_ms,
+        "likely_cause": finding.likely_cause.value,
+        "sentence": finding.sentence,
     }

@@ -20,8 +20,15 @@ from coordinator_server.group.reasons import (
     OffsetsRemoved,
     RebalanceEvent,
     RebalanceStarted,
+    Refused,
 )
-from coordinator_server.observe.forms import rebalance_form, removal_form, started_form
+from coordinator_server.observe.forms import (
+    offsets_removed_form,
+    rebalance_form,
+    refused_form,
+    removal_form,
+    started_form,
+)
 
 
 @contextmanager
@@ -184,11 +191,8 @@ def log_observer(logger: Logger) -> Callable[[Observation], None]:
             case MemberRemoved():
                 logger.info("member_removed", **removal_form(observation))
             case OffsetsRemoved():
-                logger.info(
-                    "offsets_removed",
-                    group=observation.group_id,
-                    reason=observation.reason,
-                    offsets=observation.offsets,
-                )
+                logger.info("offsets_removed", **offsets_removed_form(observation))
+            case Refused():
+                logger.debug("refused", **refused_form(observation))
 
     return observe

@@ -1,19 +1,42 @@
-"""The latest rebalances of every group, in memory: what `groups why` and the page show."""
+"""The finished rebalances of every group: what `groups why` and the page show.
 
-from collections import OrderedDict, deque
-from collections.abc import Collection
+Those that are in the coordinator's log are read from there, by way of the groups in memory. Kept
+here is only what no group has: rebalances that ended with their tenure, and the history of groups
+that are gone.
+"""
 
-from coordinator_server.group.reasons import Observation, RebalanceEvent, RebalanceStarted
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from itertools import islice
+
+from coordinator_server.group.reasons import (
+    NOT_WRITTEN,
+    GroupRemoved,
+    Observation,
+    Outcome,
+    RebalanceEvent,
+    RebalanceStarted,
+)
+
+Past = Callable[[str], Sequence[RebalanceEvent]]
+"""The rebalances of a group that the log has, the oldest first."""
 
 
 class Timeline:
-    """The last events of the groups that rebalanced last; both numbers are bounded."""
+    """Rebalances by group, the latest first; what is kept here is bounded."""
 
-    def __init__(self, *, max_events: int = 100, max_groups: int = 10_000) -> None:
-        """Keep `max_events` rebalances of each of the `max_groups` latest groups."""
+    def __init__(
+        self,
+        past: Past | None = None,
+        *,
+        max_events: int = 100,
+        max_groups: int = 10_000,
+    ) -> None:
+        """Read from `past`, or keep all here; `max_events` of each of `max_groups` groups."""
+        self._past = past
         self._max_events = max_events
         self._max_groups = max_groups
-        self._events: OrderedDict[str, deque[RebalanceEvent]] = OrderedDict()
+        self._others: OrderedDict[str, Sequence[RebalanceEvent]] = OrderedDict()
         self._current: dict[str, RebalanceStarted] = {}
 
     def observe(self, observation: Observation) -> None:
@@ -21,9 +44,14 @@ class Timeline:
         match observation:
             case RebalanceEvent():
                 self._end(observation)
-                self._remember(observation)
+                if self._past is None or not _is_written(observation):
+                    others = self._others.get(observation.group_id, ())
+                    self._keep(observation.group_id, [*others, observation])
             case RebalanceStarted():
                 self._current[observation.group_id] = observation
+            case GroupRemoved():
+                if observation.past:
+                    self._keep(observation.group_id, observation.past)
 
     def _end(self, event: RebalanceEvent) -> None:
         """Starts are told at once, ends when they are durable: the next may have begun by then."""
@@ -31,23 +59,33 @@ class Timeline:
         if current is not None and current.generation == event.generation_before:
             del self._current[event.group_id]
 
-    def _remember(self, event: RebalanceEvent) -> None:
-        events = self._events.get(event.group_id)
-        if events is None:
-            events = self._events[event.group_id] = deque(maxlen=self._max_events)
-        events.append(event)
-        self._events.move_to_end(event.group_id)
-        if len(self._events) > self._max_groups:
-            self._events.popitem(last=False)
+    def _keep(self, group_id: str, events: Sequence[RebalanceEvent]) -> None:
+        self._others[group_id] = events[-self._max_events :]
+        self._others.move_to_end(group_id)
+        if len(self._others) > self._max_groups:
+            self._others.popitem(last=False)
 
-    def of(self, group_id: str) -> list[RebalanceEvent]:
-        """The finished rebalances of a group, the latest first."""
-        return list(reversed(self._events.get(group_id, ())))
+    def of(self, group_id: str, limit: int | None = None) -> list[RebalanceEvent]:
+        """The finished rebalances of a group, the latest first, at most `limit`."""
+        past = () if self._past is None else self._past(group_id)
+        others = self._others.get(group_id)
+        if not others:
+            return list(islice(reversed(past), limit))
+        merged = sorted((*past, *others), key=lambda event: event.ended_ms)
+        return merged[::-1][:limit]
+
+    def count_since(self, group_id: str, since_ms: int) -> int:
+        """How many rebalances have ended since (wall-clock milliseconds)."""
+        count = 0
+        for event in self.of(group_id):
+            if event.ended_ms < since_ms:
+                break
+            count += 1
+        return count
 
     def latest(self, group_id: str) -> RebalanceEvent | None:
         """The last finished rebalance of a group."""
-        events = self._events.get(group_id)
-        return events[-1] if events else None
+        return next(iter(self.of(group_id, 1)), None)
 
     def current(self, group_id: str) -> RebalanceStarted | None:
         """The rebalance under way, if there is one."""
@@ -56,3 +94,8 @@ class Timeline:
     def in_progress(self) -> Collection[RebalanceStarted]:
         """All rebalances under way."""
         return self._current.values()
+
+
+def _is_written(event: RebalanceEvent) -> bool:
+    """Whether the log has the event; one whose tenure ended may be there, or not."""
+    return event.sequence != NOT_WRITTEN and event.outcome is not Outcome.ABORTED

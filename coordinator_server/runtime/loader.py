@@ -4,10 +4,10 @@ from coordinator_server.group.machine import Group
 from coordinator_server.group.replay import apply, apply_packed, end_transaction
 from coordinator_server.storage.base import CorruptLog, LogRecord, PartitionLog
 from protocol.errors import Malformed
+from protocol.history import PackedHistory, is_known_history
 from protocol.offset_runs import OffsetRun
 from protocol.records import (
-    GroupMetadataKey,
-    OffsetCommitKey,
+    UnknownKey,
     decode_key,
     decode_marker,
     decode_value,
@@ -63,10 +63,13 @@ class Loader:
             self.unknown_records += 1
             return
         key = decode_key(record.key)
-        if not isinstance(key, OffsetCommitKey | GroupMetadataKey):
+        if isinstance(key, UnknownKey):
             self.unknown_records += 1
             return
         value = None if record.value is None else decode_value(key, record.value)
+        if isinstance(value, PackedHistory) and not is_known_history(value):
+            self.unknown_records += 1
+            return
         group = self._group(key.group)
         producer_id = record.producer_id if record.transactional else -1
         apply(group, key, value, producer_id, record.offset)

@@ -4,15 +4,25 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from coordinator_server.group.classic.state import (
+    CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
-    ClassicGroupState,
     ClassicMember,
 )
-from coordinator_server.group.reasons import Culprit
-from coordinator_server.observe.status import GroupStatus, GroupSummary, MemberStatus
+from coordinator_server.group.deletion import Expiry
+from coordinator_server.group.past import PastEvents
+from coordinator_server.group.reasons import RebalanceEvent
+from coordinator_server.observe.status import (
+    GroupStatus,
+    GroupSummary,
+    MemberStatus,
+    OffsetStatus,
+    WaitingStatus,
+)
 from coordinator_server.runtime.coordinator import Coordinator
-
-_S = ClassicGroupState
+from coordinator_server.runtime.tenure import World
+from coordinator_server.runtime.waiting import awaited_members, waiting_status
+from protocol.errors import Malformed
+from protocol.subscription import decode_assignment, subscribed_topics
 
 
 class CoordinatorStatus:
@@ -21,10 +31,12 @@ class CoordinatorStatus:
     def __init__(
         self,
         coordinator: Coordinator,
+        world: World,
         loads: Callable[[], Mapping[int, tuple[int, int]]] = dict,
     ) -> None:
         """`loads` tells what the storage has read of partitions that are being loaded."""
         self._coordinator = coordinator
+        self._world = world
         self._loads = loads
 
     def partitions(self) -> Mapping[str, int]:
@@ -59,16 +71,50 @@ class CoordinatorStatus:
 
     def group(self, group_id: str) -> GroupStatus | None:
         """A group with its members, or None."""
-        group = self._coordinator.group(group_id)
-        if group is None or group.classic is None:
+        classic = self._find(group_id)
+        if classic is None:
             return None
-        classic = group.classic
         return GroupStatus(
             summary=_summary(classic),
             leader=classic.leader,
-            members=[_member(member) for member in classic.members.values()],
-            waiting_for=_waiting_for(classic),
+            members=[_member(classic, member) for member in classic.members.values()],
+            waiting_for=[member for member, _ in awaited_members(classic)],
+            state_since_ms=None if classic.state_since < 0 else classic.state_since,
         )
+
+    def waiting(self, group_id: str) -> WaitingStatus | None:
+        """Whom a group waits for, or None."""
+        classic = self._find(group_id)
+        return None if classic is None else waiting_status(classic, self._world.clock)
+
+    def offsets(self, group_id: str) -> Sequence[OffsetStatus]:
+        """The committed offsets of a group, by topic and partition."""
+        group = self._coordinator.group(group_id)
+        if group is None:
+            return ()
+        expiry = Expiry(group, self._world.limits)
+        return [
+            OffsetStatus(
+                topic=topic,
+                partition=partition,
+                offset=value.offset,
+                leader_epoch=value.leader_epoch,
+                metadata=value.metadata,
+                commit_ms=value.commit_timestamp,
+                expire_ms=expiry.of(topic, value),
+            )
+            for topic, offsets in sorted(group.offsets.committed.items())
+            for partition, value in sorted(offsets.items())
+        ]
+
+    def past(self, group_id: str) -> Sequence[RebalanceEvent]:
+        """The finished rebalances of a group that its log has, the oldest first."""
+        group = self._coordinator.group(group_id)
+        return () if group is None else PastEvents(group_id, group.past)
+
+    def _find(self, group_id: str) -> ClassicGroup | None:
+        group = self._coordinator.group(group_id)
+        return None if group is None else group.classic
 
     def _classic(self) -> list[ClassicGroup]:
         groups = self._coordinator.groups()
@@ -86,27 +132,31 @@ def _summary(group: ClassicGroup) -> GroupSummary:
     )
 
 
-def _member(member: ClassicMember) -> MemberStatus:
+def _member(group: ClassicGroup, member: ClassicMember) -> MemberStatus:
     waits = "join" if member.join_token else "sync" if member.sync_token else None
+    consumer = group.protocol_type == CONSUMER_PROTOCOL_TYPE
     return MemberStatus(
         member=member.culprit,
         session_timeout_ms=member.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         waits_for=waits,
+        topics=_topics(group, member) if consumer else (),
+        assigned=_assigned(member) if consumer else {},
     )
 
 
-def _waiting_for(group: ClassicGroup) -> list[Culprit]:
-    """Who holds the rebalance up: pending ids, and members that have not joined or synced."""
-    members = group.members.values()
-    match group.state:
-        case _S.PREPARING_REBALANCE:
-            late = [member.culprit for member in members if member.join_token is None]
-            return late + [
-                Culprit(member_id, None, pending.client_id, pending.client_host)
-                for member_id, pending in group.pending.items()
-            ]
-        case _S.COMPLETING_REBALANCE:
-            return [m.culprit for m in members if m.member_id in group.pending_sync]
-        case _:
-            return []
+def _topics(group: ClassicGroup, member: ClassicMember) -> Sequence[str]:
+    """By the selected protocol, else the one the member likes best; what is unreadable is empty."""
+    metadata = dict(member.protocols)
+    name = group.protocol_name or next(iter(metadata), "")
+    try:
+        return subscribed_topics(metadata.get(name, b""))
+    except Malformed:
+        return ()
+
+
+def _assigned(member: ClassicMember) -> Mapping[str, Sequence[int]]:
+    try:
+        return decode_assignment(member.assignment).partitions
+    except Malformed:
+        return {}

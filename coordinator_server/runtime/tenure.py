@@ -18,6 +18,7 @@ from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Clock, Ids
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.failures import Failure, answer_to
+from coordinator_server.runtime.refusals import Fold, tell_refusal
 from coordinator_server.runtime.ticket import Ticket
 from coordinator_server.runtime.timers import Cancellable, Timers
 from coordinator_server.runtime.writer import Held, Writer
@@ -39,6 +40,8 @@ class World:
     write_timeout_ms: int = 5_000
     """offsets.commit.timeout.ms: no reply is held longer."""
     counters: Counters = field(default_factory=Counters)
+    fold_refusal: Fold = lambda _group_id, _place, _at_ms: False
+    """Counts a refusal if an equal one has been told to `observe`."""
 
 
 class Tenure:
@@ -105,8 +108,8 @@ class Tenure:
         if self._watchdog is not None:
             self._watchdog.cancel()
         for held in self.writer.stop():
-            self._refuse_replies(held.replies, failure)
-            self._tell_aborted(held.observed)
+            self._refuse_replies(held.effects.replies, failure)
+            self._tell_aborted(held.effects.observed)
         context = self.context()
         for actor in self.actors.values():
             self._send_away(actor, failure)
@@ -151,9 +154,9 @@ class Tenure:
         elif self.writer.holds_back(actor):
             # A group that has just ended is forgotten when that is durable.
             if effects.replies or effects.observed or actor.group.is_vacant:
-                self.writer.hold(actor, effects.replies, effects.observed)
+                self.writer.hold(actor, event, effects)
         else:
-            self._send(effects.replies, effects.observed)
+            self._send(actor, event, effects)
 
     def report_bug(self, group_id: str, bug: TurnFailed) -> None:
         """A turn has raised: the memory of the partition is suspect, so the log decides."""
@@ -165,16 +168,17 @@ class Tenure:
 
     # --- replies ---
 
-    def _send(self, replies: Iterable[Reply], observed: Iterable[Observation]) -> None:
+    def _send(self, actor: GroupActor, event: Event, effects: Effects) -> None:
         counters = self._world.counters
-        for reply in replies:
+        for reply in effects.replies:
             result = reply.result
             if type(result) is Refuse:
                 counters.refusals[result.rule] += 1
+                tell_refusal(actor.group, event, reply, self._world)
             elif type(result) is Committed:
                 counters.offset_commits += result.errors.count(ErrorCode.NONE)
             _resolve(reply.token, result)
-        for observation in observed:
+        for observation in effects.observed:
             if type(observation) is not RebalanceStarted:
                 self._world.observe(observation)
 
@@ -185,8 +189,8 @@ class Tenure:
                 self._world.observe(replace(observation, outcome=Outcome.ABORTED))
 
     def _release(self, held: Held) -> None:
-        self._send(held.replies, held.observed)
-        members = [reply.member_id for reply in held.replies if reply.member_id is not None]
+        self._send(*held)
+        members = [reply.member_id for reply in held.effects.replies if reply.member_id is not None]
         if members and not self.ended:
             held.actor.post(Released(members))
         elif held.actor.group.is_vacant and not self.ended:

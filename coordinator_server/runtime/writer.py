@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-from coordinator_server.group.effects import Reply, Write, WriteOffsets
-from coordinator_server.group.reasons import Observation
+from coordinator_server.group.effects import Effects, Write, WriteOffsets
+from coordinator_server.group.events import Event
 from coordinator_server.observe.counters import Histogram
 from coordinator_server.ports import Clock
 from coordinator_server.runtime.actor import GroupActor
@@ -23,8 +23,8 @@ class Held(NamedTuple):
     """What leaves once an append is durable."""
 
     actor: GroupActor
-    replies: Sequence[Reply]
-    observed: Sequence[Observation]
+    event: Event
+    effects: Effects
 
 
 class Writer:
@@ -107,11 +107,9 @@ class Writer:
         """Whether records of the group are not durable yet."""
         return actor.last_append > self.durable
 
-    def hold(
-        self, actor: GroupActor, replies: Sequence[Reply], observed: Sequence[Observation]
-    ) -> None:
-        """Keep these until the group's last record is durable."""
-        self._held.setdefault(actor.last_append, []).append(Held(actor, replies, observed))
+    def hold(self, actor: GroupActor, event: Event, effects: Effects) -> None:
+        """Keep what an event brought about until the group's last record is durable."""
+        self._held.setdefault(actor.last_append, []).append(Held(actor, event, effects))
 
     def stop(self) -> list[Held]:
         """Be of no more use: results of appends are ignored; returns what was held."""

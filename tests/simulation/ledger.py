@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from coordinator_server.group.machine import Group
 from coordinator_server.storage.base import LogRecord
+from protocol.history import RebalanceHistoryKey
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -58,6 +59,8 @@ class Ledger:
         self.has_news = False
         """Whether something was deleted, or should not have been."""
         self._broken: list[str] = []
+        self._past: defaultdict[str, dict[tuple[int, int], bytes]] = defaultdict(dict)
+        """Finished rebalances by generation and sequence."""
         self._deleted: list[str] = []
         self._erased: list[Erasure] = []
 
@@ -76,6 +79,11 @@ class Ledger:
             self._apply_offset(position, key, record)
         elif isinstance(key, GroupMetadataKey):
             self._apply_group(key, record.value)
+        elif isinstance(key, RebalanceHistoryKey):
+            past = self._past[key.group]
+            past.pop((key.generation, key.sequence), None)
+            if record.value is not None:
+                past[key.generation, key.sequence] = record.value
 
     def _apply_offset(self, position: int, key: OffsetCommitKey, record: LogRecord) -> None:
         history = self._history[key.group, key.topic, key.partition]
@@ -185,6 +193,9 @@ class Ledger:
         """Where a group in memory is not what the log makes of it."""
         if group.durable != self._metadata.get(group_id):
             yield f"{group.durable} in memory, {self._metadata.get(group_id)} in the log"
+        past = tuple(self._past[group_id].values())
+        if group.past != past:
+            yield f"{len(group.past)} rebalances in memory, {len(past)} in the log"
         committed = {
             (topic, partition): value
             for topic, offsets in group.offsets.committed.items()

@@ -121,7 +121,7 @@ class Desk:
 
 
 def _durable(group: "Group") -> tuple[object, ...]:
-    return group.durable, group.offsets.committed, group.offsets.pending
+    return group.durable, group.past, group.offsets.committed, group.offsets.pending
 
 
 def replayed(records: Sequence[LogRecord]) -> Loader:

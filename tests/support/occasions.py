@@ -139,6 +139,13 @@ def _expire_in_transaction(stage: Stage) -> None:
     _expire_aged(stage)
 
 
+def _expire_rebalances(stage: Stage) -> None:
+    stage.limit(history_retention_ms=1)
+    stage.story.advance(10)
+    stage.watch()
+    stage.story.handle(ExpireOffsets())
+
+
 # --- time ---
 
 
@@ -276,8 +283,15 @@ OCCASIONS: Final[dict[str, Occasion]] = {
     "expire_young": _expire_young,
     "expire_aged": _expire_aged,
     "expire_in_transaction": _expire_in_transaction,
+    "expire_rebalances": _expire_rebalances,
     "describe": _describe,
     "delete_group": lambda stage: stage.story.delete(),
+    "kick_member": lambda stage: stage.story.kick(stage.follower.member_id),
+    "kick_instance": lambda stage: stage.story.kick("", stage.static.instance),
+    "kick_pending": lambda stage: stage.story.kick(stage.pending().member_id),
+    "kick_unknown": lambda stage: stage.story.kick("nobody"),
+    "force_rebalance": lambda stage: stage.story.force_rebalance(),
+    "reset_offsets": lambda stage: stage.story.reset(offset(3, topic=SUBSCRIBED)),
     "tick_early": _tick_early,
     "tick_join": _tick_join,
     "tick_join_nobody": _tick_join_nobody,

@@ -15,6 +15,7 @@ from coordinator_server.group.effects import Committed, Deleted, Fetched, Left, 
 from coordinator_server.group.reasons import MemberRemoved, RebalanceEvent, Round
 from coordinator_server.group.replay import apply
 from protocol.errors import ErrorCode
+from protocol.history import RebalanceHistoryKey
 from protocol.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from protocol.subscription import Subscription, encode_subscription
 from tests.support.offsets import fetched_offsets
@@ -26,6 +27,7 @@ SUBSCRIBED, UNSUBSCRIBED = "orders", "other"
 DELAY_MS = 30_000
 SHORT_SESSION_MS = 10_000
 LONG_SESSION_MS = 1_000_000
+MONTH_MS = 30 * 24 * 60 * 60 * 1000
 
 _BLOB = encode_subscription(Subscription([SUBSCRIBED]))
 PROTOCOLS = (("range", _BLOB), ("sticky", _BLOB))
@@ -59,7 +61,9 @@ class Stage:
     """A group in a situation."""
 
     def __init__(self, situation: Situation, casting: Casting) -> None:
-        self.story = Story(limits=Limits(initial_rebalance_delay_ms=DELAY_MS))
+        self.story = Story(
+            limits=Limits(initial_rebalance_delay_ms=DELAY_MS, history_retention_ms=MONTH_MS)
+        )
         self.casting = casting
         self.leader = self._member("leader")
         self.follower = self._member("follower", session=casting.follower_session)
@@ -266,6 +270,8 @@ def _kind(write: Any) -> Written:
     tombstone = write.value is None
     if isinstance(write.key, GroupMetadataKey):
         return Written.GROUP_TOMBSTONE if tombstone else Written.GROUP
+    if isinstance(write.key, RebalanceHistoryKey):
+        return Written.REBALANCE_TOMBSTONE if tombstone else Written.REBALANCE
     return Written.OFFSET_TOMBSTONE if tombstone else Written.OFFSET
 
 

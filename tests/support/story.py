@@ -30,12 +30,15 @@ from coordinator_server.group.events import (
     Describe,
     Event,
     FetchOffsets,
+    ForceRebalance,
     Heartbeat,
     Join,
+    KickMember,
     Leave,
     LeavingMember,
     Loaded,
     ProtocolMetadata,
+    ResetOffsets,
     Sync,
     Tick,
 )
@@ -51,10 +54,9 @@ from coordinator_server.group.replay import apply
 from coordinator_server.ids import CountingIds
 from protocol.errors import ErrorCode
 from protocol.records import (
-    GroupMetadataKey,
-    OffsetCommitKey,
     RecordKey,
     RecordValue,
+    UnknownKey,
     decode_key,
     decode_value,
     encode_key,
@@ -276,6 +278,24 @@ class Callers:
         self.send(DeleteGroup(request), request)
         return request
 
+    def kick(self, member_id: str, instance: str | None = None, why: str = "stuck") -> Request:
+        """An operator removes a member."""
+        request = Request("kick")
+        self.send(KickMember(request, member_id, instance, why), request)
+        return request
+
+    def force_rebalance(self, why: str = "try again") -> Request:
+        """An operator lets the members join anew."""
+        request = Request("rebalance")
+        self.send(ForceRebalance(request, why), request)
+        return request
+
+    def reset(self, *offsets: OffsetToCommit) -> Request:
+        """An operator sets offsets."""
+        request = Request("reset")
+        self.send(ResetOffsets(request, topics_of(offsets)), request)
+        return request
+
 
 @dataclass
 class Story(Callers):
@@ -449,6 +469,7 @@ class Story(Callers):
         group = self.group
         assert list(group.broken_rules()) == []
         assert group.durable == self._replayed.durable
+        assert group.past == self._replayed.past
         assert group.offsets.committed == self._replayed.offsets.committed
         tokens = [] if group.classic is None else parked_tokens(group.classic)
         assert set(map(id, tokens)) == set(map(id, self.parked)), "a request was lost"
@@ -459,7 +480,7 @@ class Story(Callers):
 def replay_record(group: Group, key: bytes, value: bytes | None, **how: int) -> None:
     """Apply a record to a group as a load does."""
     decoded = decode_key(key)
-    assert isinstance(decoded, OffsetCommitKey | GroupMetadataKey)
+    assert not isinstance(decoded, UnknownKey)
     apply(group, decoded, None if value is None else decode_value(decoded, value), **how)
 
 

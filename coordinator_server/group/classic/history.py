@@ -5,11 +5,14 @@ from itertools import islice
 from typing import Final
 
 from coordinator_server.group.reasons import (
+    NOT_WRITTEN,
+    Counts,
     Culprit,
     Outcome,
     RebalanceEvent,
     RebalanceStarted,
     Round,
+    Waited,
 )
 
 MAX_ROUNDS: Final = 20
@@ -28,7 +31,8 @@ class Changes:
         self.joined: list[Culprit] = []
         self.left: list[Culprit] = []
         self.evicted: list[Culprit] = []
-        self.waited_for: dict[Culprit, None] = {}
+        self.waited_for: dict[Culprit, int] = {}
+        """Milliseconds by member."""
 
 
 class Rebalance:
@@ -38,7 +42,9 @@ class Rebalance:
         "generation_before",
         "join_ended",
         "members_before",
+        "phase_began",
         "rounds",
+        "rounds_in_all",
         "started",
         "started_wall",
         "state_before",
@@ -50,20 +56,23 @@ class Rebalance:
         self.state_before = state_before
         self.generation_before = generation
         self.members_before = members
-        self.started = now
+        self.started = self.phase_began = now
         self.started_wall = wall
         self.join_ended: int | None = None
         self.rounds: list[Round] = []
+        self.rounds_in_all = 0
 
 
 class History:
     """The rebalance under way, if any, and the changes that belong to it."""
 
-    __slots__ = ("changes", "rebalance")
+    __slots__ = ("changes", "rebalance", "sequence")
 
     def __init__(self) -> None:
         self.rebalance: Rebalance | None = None
         self.changes: Changes | None = None
+        self.sequence = 0
+        """The number of the rebalance that ends next."""
 
     def note(self) -> Changes:
         """Where to note who came or went."""
@@ -87,6 +96,7 @@ class History:
         """
         cause = cause._replace(client_reason=_cut(cause.client_reason))
         if self.rebalance is not None:
+            self.rebalance.phase_began = now
             self._add_round(cause)
             return None
         changes = self.note()
@@ -102,24 +112,48 @@ class History:
         if self.rebalance is not None:
             self._add_round(cause._replace(client_reason=_cut(cause.client_reason)))
 
-    def wait_was_for(self, culprits: Iterable[Culprit]) -> None:
-        """The group waited for these; once however often it did."""
-        self.note().waited_for.update(dict.fromkeys(culprits))
+    def wait_was_for(self, culprits: Iterable[Culprit], now: int) -> None:
+        """The group has waited for these since the phase began; one after the other adds up."""
+        rebalance = self.rebalance
+        assert rebalance is not None, "a rebalance waits for its members"
+        duration = now - rebalance.phase_began
+        waited = self.note().waited_for
+        for culprit in culprits:
+            waited[culprit] = waited.get(culprit, 0) + duration
+
+    def was_held_up_by(self, culprit: Culprit, now: int) -> None:
+        """The group waited for one member, if that took any time."""
+        if self.rebalance is not None and now > self.rebalance.phase_began:
+            self.wait_was_for([culprit], now)
 
     def join_phase_ended(self, now: int) -> None:
         """The members have their generation; the sync phase begins."""
         assert self.rebalance is not None, "a join phase belongs to a rebalance"
-        self.rebalance.join_ended = now
+        self.rebalance.join_ended = self.rebalance.phase_began = now
 
     def end(
-        self, group_id: str, outcome: Outcome, generation: int, members: int, now: int
+        self,
+        group_id: str,
+        outcome: Outcome,
+        generation: int,
+        members: int,
+        now: int,
+        wall: int,
+        *,
+        written: bool,
     ) -> RebalanceEvent | None:
-        """The whole story, if there was one; the next one starts afresh."""
+        """The whole story, if there was one; the next one starts afresh.
+
+        One that is `written` to the log gets the next number.
+        """
         rebalance, changes = self.rebalance, self.note()
         self.rebalance = self.changes = None
         if rebalance is None:
             return None
         first = rebalance.rounds[0]
+        sequence = NOT_WRITTEN
+        if written:
+            sequence, self.sequence = self.sequence, self.sequence + 1
         join_ended = now if rebalance.join_ended is None else rebalance.join_ended
         return RebalanceEvent(
             group_id=group_id,
@@ -131,6 +165,7 @@ class History:
             generation_before=rebalance.generation_before,
             generation_after=generation,
             started_ms=rebalance.started_wall,
+            ended_ms=wall,
             join_phase_ms=join_ended - rebalance.started,
             sync_phase_ms=now - join_ended,
             members_before=rebalance.members_before,
@@ -138,12 +173,22 @@ class History:
             joined=tuple(changes.joined[:MAX_NAMED]),
             left=tuple(changes.left[:MAX_NAMED]),
             evicted=tuple(changes.evicted[:MAX_NAMED]),
-            waited_for=tuple(islice(changes.waited_for, MAX_NAMED)),
+            waited_for=tuple(map(Waited._make, islice(changes.waited_for.items(), MAX_NAMED))),
             rounds=tuple(rebalance.rounds),
+            counts=Counts(
+                len(changes.joined),
+                len(changes.left),
+                len(changes.evicted),
+                len(changes.waited_for),
+                rebalance.rounds_in_all,
+            ),
+            sequence=sequence,
         )
 
     def _add_round(self, cause: Round) -> None:
-        if self.rebalance is not None and len(self.rebalance.rounds) < MAX_ROUNDS:
+        assert self.rebalance is not None, "a round belongs to a rebalance"
+        self.rebalance.rounds_in_all += 1
+        if len(self.rebalance.rounds) < MAX_ROUNDS:
             self.rebalance.rounds.append(cause)
 
 

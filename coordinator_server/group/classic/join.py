@@ -27,7 +27,7 @@ from coordinator_server.group.classic.validation import (
     text_too_long,
 )
 from coordinator_server.group.context import Context
-from coordinator_server.group.effects import Effects, Joined, Refuse, Rule
+from coordinator_server.group.effects import Asked, Effects, Joined, Refuse, Rule
 from coordinator_server.group.events import Join
 from coordinator_server.group.reasons import RebalanceReason, RemovalReason, Round
 from protocol.errors import ErrorCode
@@ -125,7 +125,7 @@ def _require_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effe
     """Hand out a member id; until it is used the join phase does not end (KIP-394)."""
     member_id = _new_member_id(event.client_id, ctx)
     deadline = group.purgatory.watch(ctx.now + event.session_timeout_ms)
-    group.pending[member_id] = PendingMember(event.client_id, event.client_host, deadline)
+    group.pending[member_id] = PendingMember(event.client_id, event.client_host, ctx.now, deadline)
     out.reply(
         event.token,
         Refuse(
@@ -213,6 +213,7 @@ def _update_member(group: ClassicGroup, member: ClassicMember, event: Join, out:
                 "the member has sent another JoinGroup",
                 member.member_id,
             ),
+            asked=Asked("JoinGroup", member.culprit),
         )
     group.update(member, event.protocols, event.rebalance_timeout_ms, event.session_timeout_ms)
     group.park_join(member, event.token)

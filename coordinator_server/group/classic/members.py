@@ -16,7 +16,7 @@ from coordinator_server.group.classic.validation import (
 )
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import DONE, Effects, Left, LeftMember, Refuse, Rule
-from coordinator_server.group.events import Heartbeat, Leave, LeavingMember
+from coordinator_server.group.events import Heartbeat, KickMember, Leave, LeavingMember
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import (
     Culprit,
@@ -69,7 +69,7 @@ def leave(group: ClassicGroup, event: Leave, ctx: Context, out: Effects) -> None
     results: list[LeftMember] = []
     first: Round | None = None
     for leaving in event.members:
-        refusal, culprit = _leave_one(group, leaving, out)
+        refusal, culprit = _leave_one(group, leaving, ctx, out)
         results.append(
             LeftMember(
                 leaving.member_id,
@@ -83,17 +83,38 @@ def leave(group: ClassicGroup, event: Leave, ctx: Context, out: Effects) -> None
             )
             first = Round(reason, culprit, leaving.client_reason)
     out.reply(event.token, Left(results))
-    if first is None:
-        return
-    if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
-        prepare_rebalance(group, first, ctx, out)
+    if first is not None:
+        _rebalance_without(group, first, ctx, out)
+
+
+def kick(group: ClassicGroup, event: KickMember, ctx: Context, out: Effects) -> None:
+    """An operator removes a member, which hears of it when it next speaks."""
+    member_id = event.member_id
+    if not member_id:
+        member_id = group.static_members.get(event.group_instance_id or "", "")
+    if member_id in group.pending:
+        culprit = _take_out_pending(group, member_id, RemovalReason.ADMIN_REMOVED, ctx, out)
+    elif member_id in group.members:
+        culprit = _take_out(group, member_id, RemovalReason.ADMIN_REMOVED, ctx, out)
     else:
-        group.history.further_round(first)
+        out.reply(event.token, unknown_member(event.member_id or event.group_instance_id or ""))
+        return
+    out.reply(event.token, DONE)
+    cause = Round(RebalanceReason.ADMIN_REMOVED, culprit, event.client_reason)
+    _rebalance_without(group, cause, ctx, out)
+
+
+def _rebalance_without(group: ClassicGroup, cause: Round, ctx: Context, out: Effects) -> None:
+    """Somebody is gone by its own or somebody's will; the rest share its partitions."""
+    if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+        prepare_rebalance(group, cause, ctx, out)
+    else:
+        group.history.further_round(cause)
         maybe_complete_join_phase(group, ctx, out)
 
 
 def _leave_one(
-    group: ClassicGroup, leaving: LeavingMember, out: Effects
+    group: ClassicGroup, leaving: LeavingMember, ctx: Context, out: Effects
 ) -> tuple[Refuse | None, Culprit | None]:
     """Why the member cannot leave, or who has left.
 
@@ -106,28 +127,45 @@ def _leave_one(
         if member_id is None:
             return unknown_member(""), None
     elif member_id in group.pending:
-        pending = group.pending[member_id]
-        culprit = Culprit(member_id, None, pending.client_id, pending.client_host)
-        group.remove(member_id)
-        _tell_removal(group, culprit, RemovalReason.LEFT, out)
-        return None, culprit
+        return None, _take_out_pending(group, member_id, RemovalReason.LEFT, ctx, out)
     else:
         refusal = refuse_member(group, member_id, leaving.group_instance_id)
         if refusal is not None:
             return refusal, None
     reason = RemovalReason.LEFT if leaving.member_id else RemovalReason.ADMIN_REMOVED
+    return None, _take_out(group, member_id, reason, ctx, out)
+
+
+def _take_out(
+    group: ClassicGroup, member_id: str, reason: RemovalReason, ctx: Context, out: Effects
+) -> Culprit:
+    """Remove a member and answer what it has parked; returns who it was."""
     member = group.members[member_id]
+    if member.join_token is None:
+        _note_wait(group, member.culprit, ctx)
     refuse_parked(group, member, removed(member, reason), out)
     group.remove(member_id)
     group.history.note().left.append(member.culprit)
-    _tell_removal(group, member.culprit, reason, out)
-    return None, member.culprit
+    out.observed.append(MemberRemoved(group.group_id, reason, member.culprit))
+    return member.culprit
 
 
-def _tell_removal(
-    group: ClassicGroup, member: Culprit, reason: RemovalReason, out: Effects
-) -> None:
-    out.observed.append(MemberRemoved(group.group_id, reason, member))
+def _take_out_pending(
+    group: ClassicGroup, member_id: str, reason: RemovalReason, ctx: Context, out: Effects
+) -> Culprit:
+    """Forget a member id that was handed out; returns who it was for."""
+    pending = group.pending[member_id]
+    culprit = Culprit(member_id, None, pending.client_id, pending.client_host)
+    _note_wait(group, culprit, ctx)
+    group.remove(member_id)
+    out.observed.append(MemberRemoved(group.group_id, reason, culprit))
+    return culprit
+
+
+def _note_wait(group: ClassicGroup, culprit: Culprit, ctx: Context) -> None:
+    """Somebody goes who has not joined; the initial delay waits for nobody."""
+    if group.state is _S.PREPARING_REBALANCE and group.previous_state is not _S.EMPTY:
+        group.history.was_held_up_by(culprit, ctx.now)
 
 
 def session_deadline_passed(
@@ -141,6 +179,8 @@ def session_deadline_passed(
     if member.waits and not member.is_new:
         member.session_deadline = NEVER
         return
+    if member.join_token is None:
+        _note_wait(group, member.culprit, ctx)
     evict(group, member, RemovalReason.SESSION_EXPIRED, out)
     cause = Round(RebalanceReason.SESSION_EXPIRED, member.culprit, None)
     if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
@@ -153,10 +193,7 @@ def pending_deadline_passed(
     group: ClassicGroup, member_id: str, ctx: Context, out: Effects
 ) -> None:
     """Forget a member id that was handed out and never used."""
-    pending = group.pending[member_id]
-    culprit = Culprit(member_id, None, pending.client_id, pending.client_host)
-    group.remove(member_id)
-    _tell_removal(group, culprit, RemovalReason.PENDING_EXPIRED, out)
+    culprit = _take_out_pending(group, member_id, RemovalReason.PENDING_EXPIRED, ctx, out)
     cause = Round(RebalanceReason.PENDING_EXPIRED, culprit, None)
     if group.state is _S.PREPARING_REBALANCE:
         _go_on_without(group, cause, ctx, out)

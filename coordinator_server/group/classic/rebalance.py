@@ -17,10 +17,21 @@ from coordinator_server.group.classic.state import (
     ClassicGroupState,
     ClassicMember,
 )
+from coordinator_server.group.classic.story import headers, history_key, story_bytes
 from coordinator_server.group.context import RECORD_OVERHEAD, Context
-from coordinator_server.group.effects import Effects, Joined, Refuse, Rule
+from coordinator_server.group.effects import DONE, Asked, Effects, Joined, Refuse, Rule
+from coordinator_server.group.events import ForceRebalance
+from coordinator_server.group.past import pack
 from coordinator_server.group.purgatory import DelayedJoin, DelayedSync
-from coordinator_server.group.reasons import MemberRemoved, Outcome, RemovalReason, Round
+from coordinator_server.group.reasons import (
+    NOBODY,
+    MemberRemoved,
+    Outcome,
+    RebalanceEvent,
+    RebalanceReason,
+    RemovalReason,
+    Round,
+)
 from protocol.errors import ErrorCode
 from protocol.records import (
     GroupMetadataKey,
@@ -83,6 +94,21 @@ def prepare_rebalance(group: ClassicGroup, cause: Round, ctx: Context, out: Effe
         group.purgatory.delay_join(DelayedJoin(ctx.now + group.rebalance_timeout_ms))
 
 
+def force_rebalance(group: ClassicGroup, event: ForceRebalance, ctx: Context, out: Effects) -> None:
+    """An operator lets the members join anew; one rebalance at a time."""
+    if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+        cause = Round(RebalanceReason.ADMIN_REBALANCE, NOBODY, event.client_reason)
+        out.reply(event.token, DONE)
+        prepare_rebalance(group, cause, ctx, out)
+    elif group.state is _S.PREPARING_REBALANCE:
+        detail = "the group is rebalancing already: members are joining"
+        refusal = Refuse(ErrorCode.REBALANCE_IN_PROGRESS, Rule.REBALANCE_UNDER_WAY, detail)
+        out.reply(event.token, refusal)
+    else:
+        detail = "the group has no members that could rebalance"
+        out.reply(event.token, Refuse(ErrorCode.INVALID_REQUEST, Rule.GROUP_EMPTY, detail))
+
+
 def _delay_initial_rebalance(group: ClassicGroup, ctx: Context) -> None:
     delay = ctx.limits.initial_rebalance_delay_ms
     group.purgatory.delay_join(
@@ -128,12 +154,13 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     """
     group.purgatory.join = None
     group.new_member_added = False
-    _evict_absent_members(group, out)
+    _evict_absent_members(group, ctx, out)
     if not elect_joined_leader(group) and group.members:
         postponed_ms = max(group.rebalance_timeout_ms, SHORTEST_POSTPONEMENT_MS)
         group.purgatory.delay_join(DelayedJoin(ctx.now + postponed_ms))
         return
     group.generation = 1 if group.generation == MAX_GENERATION else group.generation + 1
+    group.generation_since = ctx.wall
     group.history.join_phase_ended(ctx.now)
     if group.members:
         group.protocol_name = select_protocol(group)
@@ -143,25 +170,24 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     else:
         group.protocol_name = None
         group.transition_to(_S.EMPTY, ctx.wall)
-        out.write(GroupMetadataKey(group.group_id), metadata_value(group))
-        end_rebalance(group, Outcome.EMPTIED, ctx, out)
+        write_and_end(group, metadata_value(group), 0, Outcome.EMPTIED, ctx, out)
 
 
-def _evict_absent_members(group: ClassicGroup, out: Effects) -> None:
+def _evict_absent_members(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     absent = [member for member in group.members.values() if member.join_token is None]
-    _note_who_was_waited_for(group, absent)
+    _note_who_was_waited_for(group, absent, ctx.now)
     for member in absent:
         if member.group_instance_id is None:
             evict(group, member, RemovalReason.JOIN_TIMEOUT, out)
 
 
-def _note_who_was_waited_for(group: ClassicGroup, absent: list[ClassicMember]) -> None:
+def _note_who_was_waited_for(group: ClassicGroup, absent: list[ClassicMember], now: int) -> None:
     """Those who did not come, else the last who did; an initial delay waits for nobody."""
     last = group.last_to_join
     if absent:
-        group.history.wait_was_for(member.culprit for member in absent)
+        group.history.wait_was_for([member.culprit for member in absent], now)
     elif last is not None and group.previous_state is not _S.EMPTY and len(group.members) > 1:
-        group.history.wait_was_for([last.culprit])
+        group.history.wait_was_for([last.culprit], now)
 
 
 def evict(group: ClassicGroup, member: ClassicMember, reason: RemovalReason, out: Effects) -> None:
@@ -186,10 +212,10 @@ def refuse_parked(
 ) -> None:
     """Answer a member's parked JoinGroup and SyncGroup, if any, with an error."""
     if member.join_token is not None:
-        out.reply(member.join_token, refusal)
+        out.reply(member.join_token, refusal, None, Asked("JoinGroup", member.culprit))
         group.park_join(member, None)
     if member.sync_token is not None:
-        out.reply(member.sync_token, refusal)
+        out.reply(member.sync_token, refusal, None, Asked("SyncGroup", member.culprit))
         member.sync_token = None
 
 
@@ -221,18 +247,43 @@ def refuse_parked_syncs(group: ClassicGroup, refusal: Refuse, ctx: Context, out:
     for member in group.members.values():
         member.assignment = b""
         if member.sync_token is not None:
-            out.reply(member.sync_token, refusal, member.member_id)
+            asked = Asked("SyncGroup", member.culprit)
+            out.reply(member.sync_token, refusal, member.member_id, asked)
             member.sync_token = None
             group.renew_session(member, ctx.now)
 
 
-def end_rebalance(group: ClassicGroup, outcome: Outcome, ctx: Context, out: Effects) -> None:
-    """Tell the story of the rebalance that has ended."""
-    event = group.history.end(
-        group.group_id, outcome, group.generation, len(group.members), ctx.now
+def end_rebalance(
+    group: ClassicGroup, outcome: Outcome, ctx: Context, *, written: bool = False
+) -> RebalanceEvent | None:
+    """The story of the rebalance that has ended, if there was one."""
+    members = len(group.members)
+    return group.history.end(
+        group.group_id, outcome, group.generation, members, ctx.now, ctx.wall, written=written
     )
-    if event is not None:
-        out.observed.append(event)
+
+
+def write_and_end(
+    group: ClassicGroup,
+    value: GroupMetadataValue,
+    size: int,
+    outcome: Outcome,
+    ctx: Context,
+    out: Effects,
+) -> None:
+    """Write the group down, in `size` bytes, and the story of the rebalance that this ends.
+
+    Both go into one append. Where that could not hold the story as well, the group's record goes
+    alone: no assignment ever fails for its story.
+    """
+    fits = size + story_bytes(group.group_id) <= ctx.limits.max_append_bytes
+    written = fits and ctx.limits.history_retention_ms > 0
+    event = end_rebalance(group, outcome, ctx, written=written)
+    assert event is not None, "only a rebalance ends"
+    out.write(GroupMetadataKey(group.group_id), value, headers(event) if fits else ())
+    if written:
+        out.write(history_key(event), pack(event))
+    out.observed.append(event)
 
 
 def metadata_value(

@@ -103,9 +103,10 @@ class ClassicMember:
 class PendingMember:
     """A member id that was handed out with MEMBER_ID_REQUIRED and not yet used (KIP-394)."""
 
-    __slots__ = ("client_host", "client_id", "session_deadline")
+    __slots__ = ("client_host", "client_id", "session_deadline", "since")
 
-    def __init__(self, client_id: str, client_host: str, session_deadline: int) -> None:
+    def __init__(self, client_id: str, client_host: str, since: int, session_deadline: int) -> None:
+        self.since = since
         self.client_id = client_id
         self.client_host = client_host
         self.session_deadline = session_deadline
@@ -117,6 +118,7 @@ class ClassicGroup:
     __slots__ = (
         "awaiting_join",
         "generation",
+        "generation_since",
         "group_id",
         "history",
         "last_to_join",
@@ -142,6 +144,8 @@ class ClassicGroup:
         self.state_since: int = state_since
         """Wall-clock milliseconds; -1 if an old record did not say."""
         self.generation = 0
+        self.generation_since = state_since
+        """When the generation began, wall-clock milliseconds; -1 as with `state_since`."""
         self.protocol_type: str | None = None
         """None for a simple group, which has only offsets."""
         self.protocol_name: str | None = None

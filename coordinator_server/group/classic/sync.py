@@ -1,12 +1,12 @@
 """SyncGroup: the leader's assignment makes the group Stable."""
 
 from coordinator_server.group.classic.rebalance import (
-    end_rebalance,
     evict,
     metadata_value,
     prepare_rebalance,
     record_bytes,
     refuse_parked_syncs,
+    write_and_end,
 )
 from coordinator_server.group.classic.state import (
     ClassicGroup,
@@ -15,11 +15,10 @@ from coordinator_server.group.classic.state import (
 )
 from coordinator_server.group.classic.validation import refuse_sync
 from coordinator_server.group.context import Context
-from coordinator_server.group.effects import Effects, Refuse, Rule, Synced
+from coordinator_server.group.effects import Asked, Effects, Refuse, Rule, Synced
 from coordinator_server.group.events import Sync
 from coordinator_server.group.reasons import Outcome, RebalanceReason, RemovalReason, Round
 from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey
 
 _S = ClassicGroupState
 
@@ -67,6 +66,7 @@ def _park_sync(member: ClassicMember, event: Sync, out: Effects) -> None:
                 Rule.REBALANCE_UNDER_WAY,
                 "the member has sent another SyncGroup",
             ),
+            asked=Asked("SyncGroup", member.culprit),
         )
     member.sync_token = event.token
 
@@ -79,7 +79,6 @@ def _assign(
     group: ClassicGroup, leader: ClassicMember, event: Sync, ctx: Context, out: Effects
 ) -> None:
     """Write the leader's assignment down and hand it out; it must fit into one append."""
-    key = GroupMetadataKey(group.group_id)
     value = metadata_value(group, dict(event.assignments))
     size = record_bytes(group, value)
     if size > ctx.limits.max_append_bytes:
@@ -87,9 +86,10 @@ def _assign(
         return
     for member in group.members.values():
         member.assignment = event.assignments.get(member.member_id, b"")
-    out.write(key, value)
     group.transition_to(_S.STABLE, ctx.wall)
-    end_rebalance(group, Outcome.COMPLETED, ctx, out)
+    if len(group.members) > 1:
+        group.history.was_held_up_by(leader.culprit, ctx.now)
+    write_and_end(group, value, size, Outcome.COMPLETED, ctx, out)
     for member in group.members.values():
         if member.sync_token is not None:
             out.reply(member.sync_token, _assignment(group, member), member.member_id)
@@ -115,7 +115,9 @@ def _give_up_assignment(
 def sync_deadline_passed(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     """Remove the members that never sent SyncGroup and rebalance (KAFKA-12443)."""
     silent = [member for member in group.members.values() if member.member_id in group.pending_sync]
-    group.history.wait_was_for(member.culprit for member in silent)
+    for member in silent:
+        # A group that is Stable has not waited for them.
+        group.history.was_held_up_by(member.culprit, ctx.now)
     for member in silent:
         evict(group, member, RemovalReason.SYNC_TIMEOUT, out)
     cause = Round(RebalanceReason.SYNC_TIMEOUT, silent[0].culprit, None)

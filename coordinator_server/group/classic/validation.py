@@ -74,6 +74,15 @@ def group_not_found(group_id: str) -> Refuse:
     return Refuse(ErrorCode.GROUP_ID_NOT_FOUND, Rule.GROUP_UNKNOWN, f"Group {group_id} not found.")
 
 
+def not_empty(group: ClassicGroup) -> Refuse:
+    """The answer to what may only be done to a group without members."""
+    return Refuse(
+        ErrorCode.NON_EMPTY_GROUP,
+        Rule.GROUP_NOT_EMPTY,
+        f"the group is {group.state} with {len(group.members)} members",
+    )
+
+
 def refuse_generation(group: ClassicGroup, generation: int) -> Refuse | None:
     """Why a request of this generation comes too late or from nowhere."""
     if generation == group.generation:
@@ -81,7 +90,8 @@ def refuse_generation(group: ClassicGroup, generation: int) -> Refuse | None:
     return Refuse(
         ErrorCode.ILLEGAL_GENERATION,
         Rule.GENERATION_DIFFERS,
-        f"generation {generation} was sent, the group is at {group.generation}",
+        f"it sent generation {generation}, the group is at {group.generation}",
+        since_ms=group.generation_since,
     )
 
 

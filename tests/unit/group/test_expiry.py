@@ -35,7 +35,8 @@ def short_lived() -> Story:
 
 def sweep(story: Story) -> list[Any]:
     """What a sweep removed."""
-    return list(story.handle(ExpireOffsets()).observed)
+    observed = story.handle(ExpireOffsets()).observed
+    return [seen for seen in observed if isinstance(seen, OffsetsRemoved)]
 
 
 def removed(story: Story, offsets: int) -> list[OffsetsRemoved]:

@@ -8,11 +8,13 @@ from coordinator_server.group.classic.history import MAX_NAMED, MAX_ROUNDS
 from coordinator_server.group.context import Limits
 from coordinator_server.group.events import LeavingMember
 from coordinator_server.group.reasons import (
+    Counts,
     Culprit,
     Outcome,
     RebalanceEvent,
     RebalanceReason,
     RebalanceStarted,
+    Waited,
 )
 from tests.support.story import DELAY_MS, REBALANCE_MS, Member, Story
 
@@ -129,6 +131,7 @@ def test_a_first_rebalance_tells_everything() -> None:
         generation_before=0,
         generation_after=1,
         started_ms=began,
+        ended_ms=began + 6_250,
         join_phase_ms=6_000,
         sync_phase_ms=250,
         members_before=0,
@@ -136,8 +139,10 @@ def test_a_first_rebalance_tells_everything() -> None:
         joined=tuple(who),
         left=(),
         evicted=(),
-        waited_for=(),
+        waited_for=(Waited(who[0], 250),),
         rounds=event.rounds,
+        counts=Counts(joined=2, left=0, evicted=0, waited_for=1, rounds=2),
+        sequence=0,
     )
     assert [(r.reason.value, r.culprit) for r in event.rounds] == [
         ("member_joined", who[0]),
@@ -156,7 +161,7 @@ def test_the_last_to_join_is_the_one_who_was_waited_for() -> None:
     a.join()
     story.sync_all(a, b, c)
     event = story.rebalances[-1]
-    assert [who.client_id for who in event.waited_for] == ["a"]
+    assert [who.member.client_id for who in event.waited_for] == ["a"]
     assert (event.join_phase_ms, event.members_before, event.members_after) == (5_000, 2, 3)
 
 
@@ -171,7 +176,7 @@ def test_those_who_did_not_come_are_named_once_however_often_they_were_waited_fo
     story.advance(REBALANCE_MS)
     b.sync()
     event = story.rebalances[-1]
-    assert [who.client_id for who in event.waited_for] == ["a", "b"]
+    assert [who.member.client_id for who in event.waited_for] == ["a", "b"]
     assert event.evicted == ()
     assert event.join_phase_ms == 3 * REBALANCE_MS
 
@@ -228,7 +233,7 @@ def test_members_that_expire_or_never_join_are_evicted() -> None:
     a.sync()
     event = story.rebalances[-1]
     assert [who.client_id for who in event.evicted] == ["b", "c"]
-    assert [who.client_id for who in event.waited_for] == ["b", "c"]
+    assert [who.member.client_id for who in event.waited_for] == ["b", "c"]
     assert event.members_after == 1
     assert c.member_id not in story.classic.members
 
@@ -249,7 +254,7 @@ def test_a_sync_timeout_goes_on_as_a_round() -> None:
         "sync_timeout",
     ]
     assert event.rounds[-1].culprit.client_id == "a"
-    assert [who.client_id for who in event.waited_for] == ["a"]
+    assert [who.member.client_id for who in event.waited_for] == ["a"]
     assert event.generation_after == 2
 
 

@@ -7,7 +7,7 @@ from tests.support.story import Member, Story
 
 def waited_for(story: Story) -> list[str]:
     """Client ids of whom the last rebalance waited for."""
-    return [culprit.client_id for culprit in last_event(story).waited_for]
+    return [waited.member.client_id for waited in last_event(story).waited_for]
 
 
 def last_event(story: Story) -> RebalanceEvent:

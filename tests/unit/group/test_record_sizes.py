@@ -19,9 +19,8 @@ def completing(limits: Limits) -> tuple[Story, Member]:
 
 
 def group_record(story: Story) -> GroupMetadataValue:
-    value = story.writes[-1].value
-    assert isinstance(value, GroupMetadataValue)
-    return value
+    values = [write.value for write in story.writes]
+    return [value for value in values if isinstance(value, GroupMetadataValue)][-1]
 
 
 def assigned_with(max_append_bytes: int) -> Request:

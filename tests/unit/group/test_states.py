@@ -46,6 +46,7 @@ def has_no_join_deadline(stage: Stage) -> bool:
 
 WHY_NEVER: dict[str, Callable[[Stage], bool]] = {
     "there are no members": lambda stage: not stage.has_members,
+    "there is no history": lambda stage: not stage.story.group.past,
     "there are no offsets": lambda stage: not stage.story.group.offsets,
     "only a group hands out member ids": lambda stage: stage.story.group.classic is None,
     "no record names members": lambda stage: not stage.story.group.durable.members,  # type: ignore[union-attr]

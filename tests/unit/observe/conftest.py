@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from coordinator_server.group.reasons import (
+    Counts,
     Culprit,
     Outcome,
     RebalanceEvent,
     RebalanceReason,
     RebalanceStarted,
     Round,
+    Waited,
 )
 from coordinator_server.observe.status import GroupStatus, GroupSummary, MemberStatus
 
@@ -29,6 +31,7 @@ EVENT = RebalanceEvent(
     generation_before=1,
     generation_after=2,
     started_ms=1_700_000_000_000,
+    ended_ms=1_700_000_000_060,
     join_phase_ms=40,
     sync_phase_ms=20,
     members_before=1,
@@ -36,11 +39,13 @@ EVENT = RebalanceEvent(
     joined=(BOB,),
     left=(),
     evicted=(),
-    waited_for=(ALICE,),
+    waited_for=(Waited(ALICE, 35),),
     rounds=(
         Round(RebalanceReason.MEMBER_JOINED, BOB, "rolling upgrade"),
         Round(RebalanceReason.SESSION_EXPIRED, ALICE, None),
     ),
+    counts=Counts(joined=1, left=0, evicted=0, waited_for=1, rounds=2),
+    sequence=7,
 )
 STARTED = RebalanceStarted(
     "orders", RebalanceReason.MEMBER_LEFT, None, ALICE, 2, 2, 1_700_000_100_000

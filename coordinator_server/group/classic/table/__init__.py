@@ -7,6 +7,7 @@ missing is an error. It is for people, and for whoever wants to check a coordina
 
 from typing import Final
 
+from coordinator_server.group.classic.table.administration import ADMINISTRATION
 from coordinator_server.group.classic.table.joining import JOINING
 from coordinator_server.group.classic.table.membership import HEARTBEATS, LEAVING, SYNCING
 from coordinator_server.group.classic.table.model import Answer, Entry, Row, Situation, Written
@@ -23,6 +24,7 @@ TABLE: Final[tuple[Row, ...]] = (
     *COMMITS,
     *OFFSETS,
     *GROUPS,
+    *ADMINISTRATION,
     *TIME,
     *TENURE,
 )

@@ -21,6 +21,7 @@ from protocol.errors import ErrorCode
 
 _E, _R, _S = ErrorCode, RebalanceReason, Situation
 
+_STORY = (Written.GROUP, Written.REBALANCE)
 _TOLD = answered(_E.NONE)
 _RENEWED = answered(_E.NONE, renews=True)
 _UNKNOWN = answered(_E.UNKNOWN_MEMBER_ID)
@@ -56,7 +57,7 @@ SYNCING: Final[tuple[Row, ...]] = (
         empty=NOBODY,
         delayed=_ILLEGAL,
         preparing=_REJOIN,
-        completing=answered(_E.NONE, Written.GROUP, then=_S.STABLE, releases=_E.NONE, renews=True),
+        completing=answered(_E.NONE, *_STORY, then=_S.STABLE, releases=_E.NONE, renews=True),
         stable=_TOLD,
     ),
     row(
@@ -208,7 +209,7 @@ LEAVING: Final[tuple[Row, ...]] = (
         delayed=answered(_E.NONE, reason=_R.MEMBER_LEFT, removes=_LEFT, releases=_GONE),
         preparing=answered(
             _E.NONE,
-            Written.GROUP,
+            *_STORY,
             then=_S.EMPTY,
             reason=_R.MEMBER_LEFT,
             removes=_LEFT,
@@ -216,15 +217,13 @@ LEAVING: Final[tuple[Row, ...]] = (
         ),
         completing=answered(
             _E.NONE,
-            Written.GROUP,
+            *_STORY,
             then=_S.EMPTY,
             reason=_R.MEMBER_LEFT,
             removes=_LEFT,
             releases=_GONE,
         ),
-        stable=answered(
-            _E.NONE, Written.GROUP, then=_S.EMPTY, reason=_R.MEMBER_LEFT, removes=_LEFT
-        ),
+        stable=answered(_E.NONE, *_STORY, then=_S.EMPTY, reason=_R.MEMBER_LEFT, removes=_LEFT),
     ),
     row(
         "leave_by_instance",

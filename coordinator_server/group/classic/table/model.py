@@ -54,6 +54,8 @@ class Written(StrEnum):
 
     GROUP = "group"
     GROUP_TOMBSTONE = "group tombstone"
+    REBALANCE = "rebalance"
+    REBALANCE_TOMBSTONE = "rebalance tombstone"
     OFFSET = "offset"
     OFFSET_TOMBSTONE = "offset tombstone"
 

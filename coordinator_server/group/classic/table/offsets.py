@@ -39,6 +39,12 @@ _WRITTEN = answered(_E.NONE, Written.OFFSET, renews=True)
 _TOO_LONG = answered(_E.OFFSET_METADATA_TOO_LARGE)
 _TOO_LONG_OF_MEMBER = answered(_E.OFFSET_METADATA_TOO_LARGE, renews=True)
 _TOO_LARGE = answered(_E.UNKNOWN_SERVER_ERROR)
+_ALL_TOMBSTONES = (
+    Written.OFFSET_TOMBSTONE,
+    Written.REBALANCE_TOMBSTONE,
+    Written.GROUP_TOMBSTONE,
+)
+_STORY_ENDS = silent(Written.REBALANCE_TOMBSTONE)
 _NO_OFFSETS = never("there are no offsets")
 _FORGOTTEN = silent(Written.OFFSET_TOMBSTONE)
 _KEPT = silent()
@@ -208,7 +214,7 @@ OFFSETS: Final[tuple[Row, ...]] = (
         ExpireOffsets,
         "the retention of all offsets is over; one is of a topic nobody subscribes to",
         absent=_NO_OFFSETS,
-        empty=silent(Written.OFFSET_TOMBSTONE, Written.GROUP_TOMBSTONE, then=_S.ABSENT),
+        empty=silent(*_ALL_TOMBSTONES, then=_S.ABSENT),
         delayed=_KEPT,
         preparing=_KEPT,
         completing=_KEPT,
@@ -224,6 +230,17 @@ OFFSETS: Final[tuple[Row, ...]] = (
         preparing=_KEPT,
         completing=_KEPT,
         stable=_KEPT,
+    ),
+    row(
+        "expire_rebalances",
+        ExpireOffsets,
+        "the retention of the group's finished rebalances is over",
+        absent=never("there is no history"),
+        empty=_STORY_ENDS,
+        delayed=_STORY_ENDS,
+        preparing=_STORY_ENDS,
+        completing=_STORY_ENDS,
+        stable=_STORY_ENDS,
     ),
 )
 
@@ -244,7 +261,7 @@ GROUPS: Final[tuple[Row, ...]] = (
         DeleteGroup,
         "an administrator",
         absent=_NOT_FOUND,
-        empty=answered(_E.NONE, Written.OFFSET_TOMBSTONE, Written.GROUP_TOMBSTONE, then=_S.ABSENT),
+        empty=answered(_E.NONE, *_ALL_TOMBSTONES, then=_S.ABSENT),
         delayed=_NOT_EMPTY,
         preparing=_NOT_EMPTY,
         completing=_NOT_EMPTY,

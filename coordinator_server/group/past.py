@@ -1,0 +1,155 @@
+"""The rebalances of a group that its log has: packed as they are there, read when asked for.
+
+A group with a history costs some 200 bytes a rebalance; as events it would be thousands.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import cast, overload
+
+from coordinator_server.group.reasons import (
+    Counts,
+    Culprit,
+    Outcome,
+    RebalanceEvent,
+    RebalanceReason,
+    Round,
+    Waited,
+)
+from protocol.history import (
+    HistoryCounts,
+    HistoryMember,
+    HistoryRound,
+    HistoryWait,
+    PackedHistory,
+    RebalanceHistoryKey,
+    RebalanceHistoryValue,
+    decode_history,
+    encode_history,
+    history_head,
+)
+
+Past = tuple[PackedHistory, ...]
+"""The oldest first, in the order of their sequence."""
+
+
+def kept(past: Past, raw: PackedHistory) -> Past:
+    """The past with one more rebalance; the log may tell the same one again."""
+    sequence = history_head(raw).sequence
+    if past and history_head(past[-1]).sequence >= sequence:
+        past = tuple(other for other in past if history_head(other).sequence != sequence)
+    return (*past, raw)
+
+
+def dropped(past: Past, key: RebalanceHistoryKey) -> Past:
+    """The past without one rebalance, which it need not have."""
+    if past and history_head(past[0]).sequence == key.sequence:
+        return past[1:]
+    return tuple(raw for raw in past if history_head(raw).sequence != key.sequence)
+
+
+def key_of(group_id: str, raw: PackedHistory) -> RebalanceHistoryKey:
+    """The key under which the log has a rebalance."""
+    head = history_head(raw)
+    return RebalanceHistoryKey(group_id, head.generation, head.sequence)
+
+
+def next_sequence(past: Past) -> int:
+    """The number of the rebalance that comes next."""
+    return history_head(past[-1]).sequence + 1 if past else 0
+
+
+def aged(past: Past, oldest_ms: int) -> int:
+    """How many of the oldest ended before a time (wall-clock milliseconds)."""
+    count = 0
+    for raw in past:
+        if history_head(raw).ended_ms >= oldest_ms:
+            break
+        count += 1
+    return count
+
+
+class PastEvents(Sequence[RebalanceEvent]):
+    """A view of a past that unpacks what is looked at."""
+
+    __slots__ = ("_group_id", "_past")
+
+    def __init__(self, group_id: str, past: Past) -> None:
+        self._group_id = group_id
+        self._past = past
+
+    def __len__(self) -> int:
+        return len(self._past)
+
+    @overload
+    def __getitem__(self, index: int) -> RebalanceEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> "PastEvents": ...
+    def __getitem__(self, index: int | slice) -> "RebalanceEvent | PastEvents":
+        if isinstance(index, slice):
+            return PastEvents(self._group_id, self._past[index])
+        return unpack(self._group_id, self._past[index])
+
+    def __iter__(self) -> Iterator[RebalanceEvent]:
+        return (unpack(self._group_id, raw) for raw in self._past)
+
+
+def pack(event: RebalanceEvent) -> PackedHistory:
+    """A finished rebalance as the value of its record."""
+    counts = event.counts
+    # Members are tuples of the same fields on both sides.
+    return encode_history(
+        RebalanceHistoryValue(
+            sequence=event.sequence,
+            generation_before=event.generation_before,
+            generation_after=event.generation_after,
+            started_ms=event.started_ms,
+            ended_ms=event.ended_ms,
+            join_phase_ms=event.join_phase_ms,
+            sync_phase_ms=event.sync_phase_ms,
+            reason=event.reason,
+            outcome=event.outcome,
+            state_before=event.state_before,
+            culprit=cast("HistoryMember", event.culprit),
+            client_reason=event.client_reason,
+            counts=HistoryCounts(event.members_before, event.members_after, *counts),
+            joined=cast("Sequence[HistoryMember]", event.joined),
+            left=cast("Sequence[HistoryMember]", event.left),
+            evicted=cast("Sequence[HistoryMember]", event.evicted),
+            waited_for=cast("Sequence[HistoryWait]", event.waited_for),
+            rounds=cast("Sequence[HistoryRound]", event.rounds),
+        )
+    )
+
+
+def unpack(group_id: str, raw: PackedHistory) -> RebalanceEvent:
+    """The rebalance of a record. Raises Malformed."""
+    value = decode_history(raw)
+    before, after, *counts = value.counts
+    return RebalanceEvent(
+        group_id=group_id,
+        reason=RebalanceReason(value.reason),
+        client_reason=value.client_reason,
+        culprit=Culprit._make(value.culprit),
+        state_before=value.state_before,
+        outcome=Outcome(value.outcome),
+        generation_before=value.generation_before,
+        generation_after=value.generation_after,
+        started_ms=value.started_ms,
+        ended_ms=value.ended_ms,
+        join_phase_ms=value.join_phase_ms,
+        sync_phase_ms=value.sync_phase_ms,
+        members_before=before,
+        members_after=after,
+        joined=tuple(map(Culprit._make, value.joined)),
+        left=tuple(map(Culprit._make, value.left)),
+        evicted=tuple(map(Culprit._make, value.evicted)),
+        waited_for=tuple(
+            Waited(Culprit._make(member), waited_ms) for member, waited_ms in value.waited_for
+        ),
+        rounds=tuple(
+            Round(RebalanceReason(reason), Culprit._make(culprit), client_reason)
+            for reason, culprit, client_reason in value.rounds
+        ),
+        counts=Counts(*counts),
+        sequence=value.sequence,
+    )

@@ -1,0 +1,278 @@
+"""Members that make their group rebalance again and again, storms of rebalances, and why.
+
+Pure: what happened comes in with its time, and the time it is asked at is a function given.
+"""
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from coordinator_server.group.reasons import (
+    Culprit,
+    MemberRemoved,
+    Observation,
+    RebalanceEvent,
+    RebalanceReason,
+    Refused,
+    RemovalReason,
+    Round,
+)
+
+
+class FindingKind(StrEnum):
+    """What was found."""
+
+    FLAPPING_MEMBER = "flapping_member"
+    REBALANCE_STORM = "rebalance_storm"
+
+
+class Subject(StrEnum):
+    """By what the incidents belong together; the narrower first."""
+
+    MEMBER = "member"
+    INSTANCE = "instance"
+    CLIENT = "client"
+    HOST = "host"
+
+
+class LikelyCause(StrEnum):
+    """What most of the incidents speak for."""
+
+    SESSION_TIMEOUT = "session_timeout"
+    POLL_INTERVAL = "poll_interval"
+    RESTART = "restart"
+    DIFFERING_PROTOCOLS = "differing_protocols"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Somebody flaps, or a group does not come to rest."""
+
+    kind: FindingKind
+    group_id: str
+    subject: Subject
+    value: str
+    """Of the subject: the client id, the host, the member id or the instance id."""
+    count: int
+    """Rebalances within the window."""
+    window_ms: int
+    first_ms: int
+    """Wall-clock milliseconds of the first and last of them."""
+    last_ms: int
+    likely_cause: LikelyCause
+    sentence: str
+    """What was seen and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlappingLimits:
+    """From when on it is flapping."""
+
+    window_ms: int = 600_000
+    max_by_one: int = 5
+    """More rebalances than this by the same culprit within the window are flapping."""
+    max_of_group: int = 10
+    """More rebalances than this within the window are a storm, whoever caused them."""
+
+
+class _Incident(NamedTuple):
+    """A rebalance, or a sign of why there are so many."""
+
+    at_ms: int
+    parties: tuple[tuple[Culprit, LikelyCause | None], ...]
+    """Whose doing it was, each once, and what it speaks for."""
+    is_rebalance: bool
+
+
+MAX_INCIDENTS = 200
+"""Of a group; older ones are forgotten."""
+MAX_GROUPS = 1_000
+
+POLL_TIMEOUT_WORDS = "poll timeout has expired"
+"""What the Java client says when it leaves because its application did not poll (KIP-800)."""
+
+_SIGNS = {
+    RebalanceReason.SESSION_EXPIRED: LikelyCause.SESSION_TIMEOUT,
+    RebalanceReason.REBALANCE_TIMEOUT: LikelyCause.POLL_INTERVAL,
+    RebalanceReason.MEMBER_LEFT: LikelyCause.RESTART,
+    RebalanceReason.STATIC_REPLACED: LikelyCause.RESTART,
+    RebalanceReason.METADATA_CHANGED: LikelyCause.DIFFERING_PROTOCOLS,
+}
+
+_ADVICE = {
+    LikelyCause.SESSION_TIMEOUT: "its sessions expire: look for pauses, crashes or a bad network, "
+    "or raise session.timeout.ms",
+    LikelyCause.POLL_INTERVAL: "it works longer than it may between two polls: lower "
+    "max.poll.records or raise max.poll.interval.ms",
+    LikelyCause.RESTART: "it leaves and comes back: look for a deployment or a crash loop, and "
+    "give it a group.instance.id so that restarts cost no rebalance",
+    LikelyCause.DIFFERING_PROTOCOLS: "it says something else each time it joins, or speaks other "
+    "protocols than the rest: let all members subscribe to and be configured with the same",
+    LikelyCause.UNKNOWN: "nothing it said or did tells why: look at its own log",
+}
+
+
+class Flapping:
+    """Remembers the rebalances within the window, by group; bounded."""
+
+    def __init__(self, wall_ms: Callable[[], int], limits: FlappingLimits | None = None) -> None:
+        """`wall_ms` tells the time that findings are asked for."""
+        self._wall_ms = wall_ms
+        self._limits = limits or FlappingLimits()
+        self._groups: OrderedDict[str, deque[_Incident]] = OrderedDict()
+
+    def observe(self, observation: Observation) -> None:
+        """Remember what happened; a consumer of the fan-out."""
+        match observation:
+            case RebalanceEvent():
+                incident = _Incident(observation.ended_ms, _parties(observation), True)
+            case MemberRemoved(reason=RemovalReason.JOIN_TIMEOUT):
+                sign = (observation.member, LikelyCause.POLL_INTERVAL)
+                incident = _Incident(self._wall_ms(), (sign,), False)
+            case Refused(rule="protocol_inconsistent"):
+                sign = (observation.member, LikelyCause.DIFFERING_PROTOCOLS)
+                incident = _Incident(observation.at_ms, (sign,), False)
+            case _:
+                return
+        self._remember(observation.group_id, incident)
+
+    def _remember(self, group_id: str, incident: _Incident) -> None:
+        incidents = self._groups.get(group_id)
+        if incidents is None:
+            incidents = self._groups[group_id] = deque(maxlen=MAX_INCIDENTS)
+        incidents.append(incident)
+        self._groups.move_to_end(group_id)
+        if len(self._groups) > MAX_GROUPS:
+            self._groups.popitem(last=False)
+
+    def findings(self, group_id: str | None = None) -> list[Finding]:
+        """What is found of a group, or of all; the most rebalances first."""
+        group_ids = list(self._groups) if group_id is None else [group_id]
+        found = [finding for name in group_ids for finding in self._of(name)]
+        return sorted(found, key=lambda finding: -finding.count)
+
+    def _of(self, group_id: str) -> list[Finding]:
+        incidents = self._groups.get(group_id)
+        if incidents is None:
+            return []
+        oldest = self._wall_ms() - self._limits.window_ms
+        while incidents and incidents[0].at_ms < oldest:
+            incidents.popleft()
+        if not incidents:
+            del self._groups[group_id]
+            return []
+        return find(group_id, list(incidents), self._limits)
+
+
+def _parties(event: RebalanceEvent) -> tuple[tuple[Culprit, LikelyCause | None], ...]:
+    rounds = event.rounds or (Round(event.reason, event.culprit, event.client_reason),)
+    parties: dict[Culprit, LikelyCause | None] = {}
+    for entry in rounds:
+        parties[entry.culprit] = parties.get(entry.culprit) or _sign(entry)
+    return tuple(parties.items())
+
+
+def _sign(entry: Round) -> LikelyCause | None:
+    if POLL_TIMEOUT_WORDS in (entry.client_reason or ""):
+        return LikelyCause.POLL_INTERVAL
+    return _SIGNS.get(entry.reason)
+
+
+def find(group_id: str, incidents: list[_Incident], limits: FlappingLimits) -> list[Finding]:
+    """Who flaps, by the narrowest subject that explains it, and whether it is a storm."""
+    found: list[Finding] = []
+    explained: set[int] = set()
+    for subject in Subject:
+        for value, numbers in _by(subject, incidents).items():
+            if len(numbers - explained) > limits.max_by_one:
+                about = _Case(FindingKind.FLAPPING_MEMBER, group_id, subject, value)
+                found.append(_finding(about, [incidents[n] for n in sorted(numbers)], limits))
+                explained |= numbers
+    rebalances = [incident for incident in incidents if incident.is_rebalance]
+    if len(rebalances) > limits.max_of_group:
+        value = _commonest_client(rebalances)
+        about = _Case(FindingKind.REBALANCE_STORM, group_id, Subject.CLIENT, value)
+        found.append(_finding(about, incidents, limits))
+    return found
+
+
+class _Case(NamedTuple):
+    kind: FindingKind
+    group_id: str
+    subject: Subject
+    value: str
+
+    def concerns(self, culprit: Culprit) -> bool:
+        """Whether an incident of this culprit belongs to the case."""
+        return (
+            self.kind is FindingKind.REBALANCE_STORM or _value(self.subject, culprit) == self.value
+        )
+
+
+def _value(subject: Subject, culprit: Culprit) -> str | None:
+    match subject:
+        case Subject.MEMBER:
+            return culprit.member_id
+        case Subject.INSTANCE:
+            return culprit.group_instance_id
+        case Subject.CLIENT:
+            return culprit.client_id
+        case Subject.HOST:
+            return culprit.client_host
+
+
+def _by(subject: Subject, incidents: list[_Incident]) -> dict[str, set[int]]:
+    """The numbers of the rebalances of each value of a subject, once each."""
+    numbers: dict[str, set[int]] = {}
+    for number, incident in enumerate(incidents):
+        for culprit, _ in incident.parties if incident.is_rebalance else ():
+            value = _value(subject, culprit)
+            if value:
+                numbers.setdefault(value, set()).add(number)
+    return numbers
+
+
+def _commonest_client(incidents: Iterable[_Incident]) -> str:
+    clients = Counter(culprit.client_id for i in incidents for culprit, _ in i.parties)
+    return clients.most_common(1)[0][0]
+
+
+def _finding(case: _Case, incidents: list[_Incident], limits: FlappingLimits) -> Finding:
+    times = [incident.at_ms for incident in incidents if incident.is_rebalance]
+    cause = _likely_cause(case, incidents)
+    return Finding(
+        kind=case.kind,
+        group_id=case.group_id,
+        subject=case.subject,
+        value=case.value,
+        count=len(times),
+        window_ms=limits.window_ms,
+        first_ms=min(times),
+        last_ms=max(times),
+        likely_cause=cause,
+        sentence=_sentence(case, len(times), limits.window_ms, cause),
+    )
+
+
+def _likely_cause(case: _Case, incidents: Iterable[_Incident]) -> LikelyCause:
+    """What most signs speak for; of as many the first of `LikelyCause`."""
+    signs = Counter(
+        sign
+        for incident in incidents
+        for culprit, sign in incident.parties
+        if sign is not None and case.concerns(culprit)
+    )
+    return max(LikelyCause, key=lambda cause: signs[cause]) if signs else LikelyCause.UNKNOWN
+
+
+def _sentence(case: _Case, count: int, window_ms: int, cause: LikelyCause) -> str:
+    minutes = f"{window_ms / 60_000:g} minutes"
+    who = f"{case.subject.value} {case.value!r}"
+    if case.kind is FindingKind.REBALANCE_STORM:
+        told = f"group {case.group_id!r} rebalanced {count} times within {minutes}, most often "
+        return f"{told}because of {who}; {_ADVICE[cause]}."
+    told = f"{who} made group {case.group_id!r} rebalance {count} times within {minutes}"
+    return f"{told}; {_ADVICE[cause]}."

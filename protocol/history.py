@@ -1,0 +1,339 @@
+"""The history of rebalances in the coordinator's log: record type 32766, unknown to Kafka.
+
+Each finished rebalance is a record of its own, with a key no other has, so that compaction keeps
+it. Kafka's coordinator and tools skip record types they do not know.
+
+Key: int16 32766, string group, int32 generation, int64 sequence; strings as in Kafka's
+non-flexible messages (int16 length). `generation` is the one after the rebalance, `sequence`
+grows by one with every rebalance of the group.
+
+Value, version 0, with compact strings and arrays as in Kafka's flexible messages:
+
+    int16    version
+    int64    sequence, as in the key
+    int32    generation after
+    int64    ended, wall-clock milliseconds
+    int64    started, wall-clock milliseconds
+    int32    generation before
+    int64    join phase, milliseconds
+    int64    sync phase, milliseconds
+    int32    members before, members after, joined, left, evicted, waited for, rounds: seven counts
+    string   reason, outcome, state before: three strings
+    array    members: string id, nullable string instance id, string client id, string host
+    uvarint  culprit, as an index into members
+    string   the client's own reason, nullable
+    array    joined: uvarint index; likewise left and evicted: three arrays
+    array    waited for: uvarint index, int64 milliseconds
+    array    rounds: string reason, uvarint index of the culprit, nullable string client's reason
+    tagged fields
+
+The counts are exact, the arrays may have been cut. No value is larger than `MAX_HISTORY_BYTES`.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from protocol.errors import Malformed
+from protocol.reader import Reader
+
+REBALANCE_HISTORY_TYPE: Final = 32766
+HISTORY_VERSION: Final = 0
+
+MAX_HISTORY_BYTES: Final = 8_192
+"""The largest value that is written."""
+MAX_HISTORY_TEXT: Final = 255
+"""Bytes of UTF-8 that are kept of any text in a value."""
+
+PackedHistory = bytes
+"""A value as it is in the log."""
+
+
+@dataclass(slots=True)
+class RebalanceHistoryKey:
+    """Key of a finished rebalance (type 32766)."""
+
+    group: str
+    generation: int
+    sequence: int
+
+
+class HistoryMember(NamedTuple):
+    """A member, as it was known then."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+
+
+class HistoryRound(NamedTuple):
+    """What began the rebalance, or set it back while it was under way."""
+
+    reason: str
+    culprit: HistoryMember
+    client_reason: str | None
+
+
+class HistoryWait(NamedTuple):
+    """A member that was waited for, and for how long."""
+
+    member: HistoryMember
+    waited_ms: int
+
+
+class HistoryCounts(NamedTuple):
+    """Exact numbers, also where the lists are cut."""
+
+    members_before: int
+    members_after: int
+    joined: int
+    left: int
+    evicted: int
+    waited_for: int
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceHistoryValue:
+    """A finished rebalance; `started_ms` and `ended_ms` are wall-clock times."""
+
+    sequence: int
+    generation_before: int
+    generation_after: int
+    started_ms: int
+    ended_ms: int
+    join_phase_ms: int
+    sync_phase_ms: int
+    reason: str
+    outcome: str
+    state_before: str
+    culprit: HistoryMember
+    client_reason: str | None
+    counts: HistoryCounts
+    joined: Sequence[HistoryMember]
+    left: Sequence[HistoryMember]
+    evicted: Sequence[HistoryMember]
+    waited_for: Sequence[HistoryWait]
+    rounds: Sequence[HistoryRound]
+
+
+class HistoryHead(NamedTuple):
+    """What is at fixed places of a value: enough to name its key and to see how old it is."""
+
+    version: int
+    sequence: int
+    generation: int
+    ended_ms: int
+
+
+_HEAD = struct.Struct(">hqiq")
+_BODY = struct.Struct(">qiqq7i")
+_LONG = struct.Struct(">q")
+
+
+def history_head(raw: PackedHistory) -> HistoryHead:
+    """The fixed beginning of a value. Raises Malformed."""
+    if len(raw) < _HEAD.size:
+        raise Malformed(f"rebalance history value: {len(raw)} bytes, expected {_HEAD.size}")
+    return HistoryHead._make(_HEAD.unpack_from(raw))
+
+
+def is_known_history(raw: PackedHistory) -> bool:
+    """Whether a value is of the version that is read here."""
+    return len(raw) >= _HEAD.size and history_head(raw).version == HISTORY_VERSION
+
+
+# --- writing ---
+
+
+def encode_history_key(key: RebalanceHistoryKey) -> bytes:
+    """The bytes of a key. Raises ValueError for a group id of more than 32767 bytes."""
+    group = key.group.encode("utf-8", "surrogatepass")
+    if len(group) > 0x7FFF:
+        raise ValueError(f"a group id of {len(group)} bytes, at most 32767 fit into a record")
+    head = struct.pack(">hh", REBALANCE_HISTORY_TYPE, len(group))
+    return head + group + struct.pack(">iq", key.generation, key.sequence)
+
+
+def encode_history(value: RebalanceHistoryValue) -> PackedHistory:
+    """The bytes of a value; lists are halved until they fit `MAX_HISTORY_BYTES`."""
+    limit = max(map(len, _lists(value)))
+    raw = _encode(value)
+    while len(raw) > MAX_HISTORY_BYTES:
+        limit //= 2
+        value = replace(
+            value,
+            joined=value.joined[:limit],
+            left=value.left[:limit],
+            evicted=value.evicted[:limit],
+            waited_for=value.waited_for[:limit],
+            rounds=value.rounds[:limit],
+        )
+        raw = _encode(value)
+    return raw
+
+
+def _lists(value: RebalanceHistoryValue) -> tuple[Sequence[object], ...]:
+    return value.joined, value.left, value.evicted, value.waited_for, value.rounds
+
+
+class _Members:
+    """Gives every member an index, in the order of its first mention."""
+
+    def __init__(self) -> None:
+        self.indexes: dict[HistoryMember, int] = {}
+
+    def index(self, member: HistoryMember) -> bytes:
+        return _uvarint(self.indexes.setdefault(member, len(self.indexes)))
+
+    def list(self, members: Iterable[HistoryMember]) -> bytes:
+        indexes = [self.index(member) for member in members]
+        return _uvarint(len(indexes) + 1) + b"".join(indexes)
+
+
+def _encode(value: RebalanceHistoryValue) -> bytes:
+    members = _Members()
+    culprit = members.index(value.culprit)
+    waits = [members.index(wait.member) + _LONG.pack(wait.waited_ms) for wait in value.waited_for]
+    rounds = [
+        _text(entry.reason) + members.index(entry.culprit) + _nullable(entry.client_reason)
+        for entry in value.rounds
+    ]
+    tail = (
+        culprit,
+        _nullable(value.client_reason),
+        members.list(value.joined),
+        members.list(value.left),
+        members.list(value.evicted),
+        _uvarint(len(waits) + 1),
+        *waits,
+        _uvarint(len(rounds) + 1),
+        *rounds,
+        b"\0",
+    )
+    return b"".join(
+        (
+            _HEAD.pack(HISTORY_VERSION, value.sequence, value.generation_after, value.ended_ms),
+            _BODY.pack(
+                value.started_ms,
+                value.generation_before,
+                value.join_phase_ms,
+                value.sync_phase_ms,
+                *value.counts,
+            ),
+            _text(value.reason),
+            _text(value.outcome),
+            _text(value.state_before),
+            _uvarint(len(members.indexes) + 1),
+            *map(_member, members.indexes),
+            *tail,
+        )
+    )
+
+
+def _member(member: HistoryMember) -> bytes:
+    member_id, instance_id, client_id, host = member
+    return _text(member_id) + _nullable(instance_id) + _text(client_id) + _text(host)
+
+
+def cut_text(text: str, limit: int = MAX_HISTORY_TEXT) -> bytes:
+    """The UTF-8 of a text, cut to `limit` bytes between two characters."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= limit:
+        return raw
+    return raw[:limit].decode("utf-8", "ignore").encode()
+
+
+def _text(text: str) -> bytes:
+    raw = cut_text(text)
+    return _uvarint(len(raw) + 1) + raw
+
+
+def _nullable(text: str | None) -> bytes:
+    return b"\0" if text is None else _text(text)
+
+
+def _uvarint(number: int) -> bytes:
+    """Of a number below 16384, which is more than can be listed in a value."""
+    if number < 0x80:
+        return _ONE_BYTE[number]
+    return bytes((number & 0x7F | 0x80, number >> 7))
+
+
+_ONE_BYTE: Final = [bytes((number,)) for number in range(0x80)]
+
+
+# --- reading ---
+
+
+def decode_history_key(raw: bytes) -> RebalanceHistoryKey:
+    """The key of a finished rebalance, type and all. Raises Malformed."""
+    reader = Reader(raw, "rebalance history key")
+    kind = reader.int16()
+    if kind != REBALANCE_HISTORY_TYPE:
+        raise Malformed(f"rebalance history key: type {kind}, expected {REBALANCE_HISTORY_TYPE}")
+    return RebalanceHistoryKey(reader.text(), reader.int32(), reader.int64())
+
+
+def decode_history(raw: PackedHistory) -> RebalanceHistoryValue:
+    """A value of version 0. Raises Malformed."""
+    head = history_head(raw)
+    if head.version != HISTORY_VERSION:
+        raise Malformed(f"rebalance history value: version {head.version}, expected 0")
+    reader = Reader(raw, "rebalance history value")
+    reader.take(_HEAD.size)
+    started, generation, join_ms, sync_ms, *counts = _BODY.unpack(reader.take(_BODY.size))
+    reason, outcome, state_before = (reader.text(compact=True) for _ in range(3))
+    members = [_decode_member(reader) for _ in range(reader.count(compact=True))]
+    return RebalanceHistoryValue(
+        sequence=head.sequence,
+        generation_before=generation,
+        generation_after=head.generation,
+        started_ms=started,
+        ended_ms=head.ended_ms,
+        join_phase_ms=join_ms,
+        sync_phase_ms=sync_ms,
+        reason=reason,
+        outcome=outcome,
+        state_before=state_before,
+        culprit=_pick(reader, members),
+        client_reason=reader.nullable_text(compact=True),
+        counts=HistoryCounts(*counts),
+        joined=_picked(reader, members),
+        left=_picked(reader, members),
+        evicted=_picked(reader, members),
+        waited_for=[
+            HistoryWait(_pick(reader, members), reader.int64())
+            for _ in range(reader.count(compact=True))
+        ],
+        rounds=[
+            HistoryRound(
+                reader.text(compact=True),
+                _pick(reader, members),
+                reader.nullable_text(compact=True),
+            )
+            for _ in range(reader.count(compact=True))
+        ],
+    )
+
+
+def _decode_member(reader: Reader) -> HistoryMember:
+    return HistoryMember(
+        reader.text(compact=True),
+        reader.nullable_text(compact=True),
+        reader.text(compact=True),
+        reader.text(compact=True),
+    )
+
+
+def _pick(reader: Reader, members: Sequence[HistoryMember]) -> HistoryMember:
+    index = reader.uvarint()
+    if index >= len(members):
+        raise Malformed(f"rebalance history value: member {index} of {len(members)}")
+    return members[index]
+
+
+def _picked(reader: Reader, members: Sequence[HistoryMember]) -> list[HistoryMember]:
+    return [_pick(reader, members) for _ in range(reader.count(compact=True))]
