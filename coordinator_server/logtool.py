@@ -25,7 +25,7 @@ from protocol.batch import (
     read_header,
 )
 from protocol.errors import Malformed
-from protocol.history import PackedHistory, RebalanceHistoryKey, decode_history
+from protocol.history import RebalanceHistoryKey, decode_history, history_form
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -184,23 +184,11 @@ def _key(key: RecordKey | UnknownKey | None, raw: bytes | None) -> Any:
 def _value(value: RecordValue) -> dict[str, Any]:
     if isinstance(value, GroupMetadataValue):
         return _group(value)
-    return _offset(value) if isinstance(value, OffsetCommitValue) else _rebalance(value)
-
-
-def _rebalance(raw: PackedHistory) -> dict[str, Any]:
-    value = decode_history(raw)
-    out: dict[str, Any] = asdict(value)
-    out["culprit"] = value.culprit._asdict()
-    out["counts"] = value.counts._asdict()
-    for name in ("joined", "left", "evicted"):
-        out[name] = [member._asdict() for member in getattr(value, name)]
-    out["waited_for"] = [
-        {**wait.member._asdict(), "waited_ms": wait.waited_ms} for wait in value.waited_for
-    ]
-    out["rounds"] = [
-        {**entry._asdict(), "culprit": entry.culprit._asdict()} for entry in value.rounds
-    ]
-    return out
+    return (
+        _offset(value)
+        if isinstance(value, OffsetCommitValue)
+        else history_form(decode_history(value))
+    )
 
 
 def _offset(value: OffsetCommitValue) -> dict[str, Any]:

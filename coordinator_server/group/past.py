@@ -80,6 +80,9 @@ class PastEvents(Sequence[RebalanceEvent]):
     def __len__(self) -> int:
         return len(self._past)
 
+    def __repr__(self) -> str:
+        return f"<{len(self)} rebalances of {self._group_id!r}>"
+
     @overload
     def __getitem__(self, index: int) -> RebalanceEvent: ...
     @overload

@@ -3,6 +3,7 @@
 A row is a dict by column name; columns that are missing in it are null.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,12 +11,14 @@ import pyarrow as pa
 
 from protocol.batch import LogRecord
 from protocol.errors import Malformed
+from protocol.history import decode_history, history_form
 from protocol.records import (
     NO_TOPIC_ID,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
+    RecordValue,
     UnknownKey,
     decode_key,
     decode_marker,
@@ -76,8 +79,16 @@ def _body(raw_key: bytes | None, raw_value: bytes | None) -> Row:
     if raw_value is not None:
         value = decode_value(key, raw_value)
         row["value_version"] = int.from_bytes(raw_value[:2], "big")
-        row |= _offset(value) if isinstance(value, OffsetCommitValue) else _group(value)
+        row |= _value(value)
     return row
+
+
+def _value(value: RecordValue) -> Row:
+    if isinstance(value, OffsetCommitValue):
+        return _offset(value)
+    if isinstance(value, GroupMetadataValue):
+        return _group(value)
+    return {"history": json.dumps(history_form(decode_history(value)))}
 
 
 def _offset(value: OffsetCommitValue) -> Row:
