@@ -116,7 +116,7 @@ class App:
             )
             self.server = self._make_server(given)
             undo.pop_all()
-        self.status = CoordinatorStatus(self.coordinator, self._world, self._loads)
+        self.status = CoordinatorStatus(self.coordinator, self._loads)
         self.admin = CoordinatorAdmin(self.coordinator)
         self._http: HttpServer | None = None
 
@@ -152,7 +152,7 @@ class App:
         loop = asyncio.get_running_loop()
         storage = given.storage or self._make_storage()
         make_timers = given.timers or LoopTimers
-        world = self._world = World(
+        world = World(
             clock=self._clock,
             ids=self._ids,
             timers=make_timers(loop, self._clock),

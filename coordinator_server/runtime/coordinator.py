@@ -35,6 +35,7 @@ class Coordinator:
 
     def __init__(self, partitions: int, storage: Storage, world: World, report: Report) -> None:
         self.partitions = [Partition(i, storage, world, report) for i in range(partitions)]
+        self.world = world
         self._storage = storage
 
     def partition_for(self, group_id: str) -> int:

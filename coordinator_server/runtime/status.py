@@ -19,7 +19,6 @@ from coordinator_server.observe.status import (
     WaitingStatus,
 )
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.tenure import World
 from coordinator_server.runtime.waiting import awaited_members, waiting_status
 from protocol.errors import Malformed
 from protocol.subscription import decode_assignment, subscribed_topics
@@ -31,12 +30,11 @@ class CoordinatorStatus:
     def __init__(
         self,
         coordinator: Coordinator,
-        world: World,
         loads: Callable[[], Mapping[int, tuple[int, int]]] = dict,
     ) -> None:
         """`loads` tells what the storage has read of partitions that are being loaded."""
         self._coordinator = coordinator
-        self._world = world
+        self._world = coordinator.world
         self._loads = loads
 
     def partitions(self) -> Mapping[str, int]:

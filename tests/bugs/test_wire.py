@@ -204,7 +204,7 @@ async def test_who_a_rebalance_waits_for_is_named_even_if_it_has_never_joined(de
     abandoned.join()
     a.join()
     await settle()
-    status = CoordinatorStatus(desk.coordinator, desk.world)
+    status = CoordinatorStatus(desk.coordinator)
     group = status.group("group")
     assert group is not None
     assert [culprit.client_id for culprit in group.waiting_for] == ["abandoned"]

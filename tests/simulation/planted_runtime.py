@@ -188,7 +188,7 @@ def failed_append_leaves_memory_as_it_is() -> AbstractContextManager[Any]:
         self.writer.durable = self.writer._number - 1
         for items in held.values():
             for item in items:
-                self._refuse_replies(item.replies, Failure.APPEND_FAILED)
+                self._refuse_replies(item.effects.replies, Failure.APPEND_FAILED)
 
     return patch.object(Tenure, "_append_failed", append_failed)
 
