@@ -32,8 +32,11 @@ class Walk:
     """Why no batch begins at `end`; None where the bytes merely end there or within a batch."""
 
 
-def walk(buffer: bytes, at: int = 0, next_offset: int = 0) -> Walk:
-    """Whole batches from a position on, up to the first damage; offsets must rise."""
+def walk(buffer: bytes, at: int = 0, next_offset: int = 0, largest: int = (1 << 63) - 1) -> Walk:
+    """Whole batches from a position on, up to the first damage; offsets rise, up to `largest`.
+
+    No checksum covers offsets.
+    """
     found = Walk(end=at, next_offset=next_offset)
     size = len(buffer)
     while size - at >= HEADER_BYTES:
@@ -45,8 +48,9 @@ def walk(buffer: bytes, at: int = 0, next_offset: int = 0) -> Walk:
         except Malformed as error:
             found.fault = str(error)
             return found
-        if header.base_offset < found.next_offset:
-            found.fault = f"offset {header.base_offset}, expected {found.next_offset} or more"
+        if not found.next_offset <= header.base_offset <= largest:
+            expected = f"expected {found.next_offset} to {largest}"
+            found.fault = f"a batch at offset {header.base_offset}, {expected}"
             return found
         found.spans.append(Span(at, header))
         found.next_offset = header.last_offset + 1

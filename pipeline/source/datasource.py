@@ -11,11 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 
 from pipeline.records_schema import spark_ddl
+from pipeline.source.broker import BrokerLog
 from pipeline.source.directory import DirectoryLog
 from pipeline.source.options import Options, parse
+from pipeline.source.stream import Follower, Position
 
 NAME = "coordinator_log"
 
@@ -50,6 +57,10 @@ class CoordinatorLog(DataSource):
         """Reads once."""
         return LogReader(self._options)
 
+    def streamReader(self, schema: Any) -> "LogStreamReader":  # noqa: N802 - Spark's name
+        """Reads on and on."""
+        return LogStreamReader(self._options)
+
 
 class LogReader(DataSourceReader):
     """Reads the log as it is when the read is planned."""
@@ -59,8 +70,8 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One range for each log partition that has records."""
-        log = DirectoryLog(self._options)
-        ranges = []
+        log = open_log(self._options)
+        ranges: list[InputPartition] = []
         for number in log.partitions():
             start, end = log.bounds(number)
             start = max(start, (self._options.starting or {}).get(number, start))
@@ -71,12 +82,54 @@ class LogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range."""
-        assert isinstance(partition, OffsetRange)
-        if partition.start < partition.end:
-            log = DirectoryLog(self._options)
-            yield from log.read(
-                partition.log_partition, partition.start, partition.end, partition.incarnation
-            )
+        return _rows(self._options, partition)
+
+
+class LogStreamReader(DataSourceStreamReader):
+    """Reads what has been added since the last micro-batch."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._log = open_log(options)
+        self._followers: dict[int, Follower] = {}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Before everything, or what `startingOffsets` says."""
+        starting = self._options.starting or {}
+        return {str(number): Position(offset).form() for number, offset in starting.items()}
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802
+        """How far each partition can be read now."""
+        return self._log.latest(start, self._followers)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """One range for each log partition that has something new."""
+        ranges: list[InputPartition] = []
+        for name, form in end.items():
+            before, after = Position.of(start.get(name)), Position.of(form)
+            begin = before.next
+            if after.incarnation > before.incarnation and after.again_from is not None:
+                begin = after.again_from
+            if begin < after.next:
+                ranges.append(OffsetRange(int(name), begin, after.next, after.incarnation))
+        return ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a range."""
+        return _rows(self._options, partition)
+
+
+def open_log(options: Options) -> DirectoryLog | BrokerLog:
+    """The log that the options name."""
+    return DirectoryLog(options) if options.bootstrap is None else BrokerLog(options)
+
+
+def _rows(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    assert isinstance(partition, OffsetRange)
+    if partition.start < partition.end:
+        yield from open_log(options).read(
+            partition.log_partition, partition.start, partition.end, partition.incarnation
+        )
 
 
 def register(spark: SparkSession) -> None:

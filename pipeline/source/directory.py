@@ -1,7 +1,8 @@
 """The log in a data directory: its partitions, their bounds and their rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -9,6 +10,7 @@ from pipeline.decode.decoder import Decoder
 from pipeline.source.listing import high_watermarks, open_segments, partitions_of
 from pipeline.source.options import Options
 from pipeline.source.reading import end_of_log, read_range
+from pipeline.source.stream import Follower, Position
 
 
 class DirectoryLog:
@@ -41,6 +43,20 @@ class DirectoryLog:
         if self._options.past_high_watermark:
             return {}
         return high_watermarks(self._path, self._options.topic)
+
+    def latest(
+        self, start: Mapping[str, Any], followers: dict[int, Follower]
+    ) -> dict[str, dict[str, Any]]:
+        """How far a stream that stands at `start` can read now. Raises SourceError."""
+        limits = self.limits()
+        found = {}
+        for number in self.partitions():
+            before = Position.of(start.get(str(number)))
+            follower = followers.setdefault(number, Follower())
+            with open_segments(self.directory(number)) as segments:
+                after = follower.look(segments, before, limits.get(number))
+            found[str(number)] = after.form()
+        return found
 
     def read(
         self, partition: int, start: int, end: int | None, incarnation: int = 0

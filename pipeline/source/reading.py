@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipeline.decode.batches import Span, is_whole, next_whole, walk
+from pipeline.decode.batches import LARGEST_DELTA, Span, is_whole, next_whole, walk
 from pipeline.source.files import CHUNK_BYTES, find_tail, read_at, skip_to
 from pipeline.source.listing import Segment
 from protocol.batch import HEADER_BYTES, batch_length
@@ -49,7 +49,7 @@ def _of_segment(segment: Segment, start: int, end: int | None, *, is_last: bool)
     next_offset = segment.base_offset
     while at < size and (end is None or next_offset < end):
         buffer = _enough(segment, at, size)
-        found = walk(buffer, 0, next_offset)
+        found = walk(buffer, 0, next_offset, segment.base_offset + LARGEST_DELTA)
         spans = found.spans if end is None else _before(found.spans, end)
         if spans:
             yield Chunk(buffer, spans, position=at)
