@@ -98,25 +98,10 @@ class SegmentLog:
         """
         if self._journal is None:
             return
-        active = self._active
-        entries = [
-            each
-            for each in self._journal.entries_of(self.identity)
-            if each[0] >= active.base_offset
-        ]
-        if not entries:
-            return
-        position = active.position_behind(entries[0][0])
-        if position is None and self._journal.fills_gaps:
-            position = active.size
-        if position is None:
-            raise CorruptLog(
-                f"{active.path} does not reach offset {entries[0][0]}, where the journal goes on: "
-                "records in between were acknowledged and are lost"
-            )
-        active.truncate(position)
-        active.file.append(b"".join(batch for _, batch in entries))
-        active.size = active.file.size()
+        base = self._active.base_offset
+        entries = [e for e in self._journal.entries_of(self.identity) if e[0] >= base]
+        if entries:
+            self._active.rewrite(entries, fills_gap=self._journal.fills_gaps)
 
     def _recovery_point(self, *, anew: bool) -> int:
         """Up to where the active segment is known to have been synced."""
@@ -168,14 +153,15 @@ class SegmentLog:
         header = read_header(batch)
         if self._is_to_roll(header, len(batch)):
             self._roll()
-        base_offset = self.end_offset
+        active = self._active
+        base_offset = active.end_offset
         end_offset = base_offset + header.last_offset_delta + 1
         data = stamped(batch, base_offset)
         try:
             with self._lock:
-                self._active.append(data, base_offset, end_offset)
-                if self._active not in self._dirty:
-                    self._dirty.append(self._active)
+                active.append(data, base_offset, end_offset)
+                if active not in self._dirty:
+                    self._dirty.append(active)
         except OSError as error:
             self._fail_if_unclean(error)
             raise

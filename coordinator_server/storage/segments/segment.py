@@ -1,7 +1,7 @@
 """One segment file of a log, and a sparse index of it in memory."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -206,6 +206,24 @@ class Segment:
                 break
             end = position + header.size
         return b"" if begin < 0 else self.file.read(begin, end - begin)
+
+    def rewrite(self, entries: Sequence[tuple[int, bytes]], *, fills_gap: bool) -> None:
+        """Put batches, by offset, in the place of all there is from the first one's offset on.
+
+        Raises CorruptLog if the segment does not reach that and no gap may be left; OSError.
+        """
+        first = entries[0][0]
+        position = self.position_behind(first)
+        if position is None and fills_gap:
+            position = self.size
+        if position is None:
+            raise CorruptLog(
+                f"{self.path} does not reach offset {first}, where the journal goes on: "
+                "records in between were acknowledged and are lost"
+            )
+        self.truncate(position)
+        self.file.append(b"".join(batch for _, batch in entries))
+        self.size = self.file.size()
 
     def position_behind(self, offset: int) -> int | None:
         """Where the batches before an offset end; None if they do not reach it.
