@@ -82,4 +82,5 @@ def _parsed(text: bytes) -> dict[str, int]:
             points[f"{topic}-{int(partition)}"] = int(offset)
     except ValueError:
         return {}
-    return points if version == _VERSION and count == str(len(lines)) else {}
+    is_whole = text.endswith(b"\n") and count == str(len(lines))
+    return points if version == _VERSION and is_whole else {}
