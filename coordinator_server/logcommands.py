@@ -23,6 +23,10 @@ DataOption = Annotated[
 PartitionOption = Annotated[
     int | None, typer.Option("--partition", min=0, help="This one only, with --data.")
 ]
+HAS_JOURNAL = (
+    "note: there is a journal; after a loss of power it alone may hold the last records, which "
+    "coordinator-server log checkpoint puts into the segments"
+)
 READS_ONLY = "note: this only reads; under a running server the last batch may be seen half-written"
 
 
@@ -43,6 +47,8 @@ def _segments(path: Path | None, data: Path | None, partition: int | None) -> li
         if data is None:
             assert path is not None
             return logtool.segments(path)
+        if logtool.has_journal(data):
+            typer.echo(HAS_JOURNAL, err=True)
         chosen = logtool.partitions(data, partition)
         return [segment for each in chosen for segment in logtool.segments(each)]
     except FileNotFoundError as error:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import LOCK_FILE, DirectoryInUse
+from coordinator_server.storage.segments.journal import FILE_PREFIX
 from coordinator_server.storage.segments.segment import SUFFIX
 from protocol.batch import (
     HEADER_BYTES,
@@ -79,6 +80,11 @@ def partitions(data: Path, partition: int | None = None) -> list[Path]:
     if not found:
         raise FileNotFoundError(errno.ENOENT, f"no {name}, expected a data directory", str(data))
     return sorted(found, key=lambda each: int(each.name[len(TOPIC) + 1 :]))
+
+
+def has_journal(data: Path) -> bool:
+    """Whether a server runs on a data directory, or was not stopped in order."""
+    return any(data.glob(f"{FILE_PREFIX}*"))
 
 
 # --- reading ---

@@ -220,6 +220,8 @@ def test_a_segment_that_does_not_reach_the_journal_is_an_error(tmp_path: Path) -
 def test_the_command_leaves_plain_directories(tmp_path: Path) -> None:
     data = tmp_path / "data"
     crashed(data, 0, 1, 2)
+    seen = CliRunner().invoke(app, ["log", "verify", "--data", str(data)])
+    assert "note: there is a journal" in seen.output
     result = run("--data", data)
     assert result.exit_code == 0, result.output
     assert f"journal replayed: directory {data / NAME}, end_offset 3" in result.output
