@@ -7,6 +7,7 @@ import resource
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
@@ -26,6 +27,8 @@ from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.fanout import Fanout, Observer
 from coordinator_server.observe.flapping import Flapping, FlappingLimits
 from coordinator_server.observe.refusals import Refusals
+from coordinator_server.observe.sources import Sources
+from coordinator_server.observe.sse import EventStream
 from coordinator_server.observe.timeline import Timeline
 from coordinator_server.ports import Clock, Ids
 from coordinator_server.runtime.admin import CoordinatorAdmin
@@ -55,7 +58,7 @@ class CannotStart(Exception):
     """The data directory does not fit the settings; the message says what and where."""
 
 
-_BAD_ENDS: Final = ("_failed", "_ended", "_cut", "_long", "_skipped")
+_BAD_ENDS: Final = ("_failed", "_ended", "_cut", "_long", "_skipped", "_unasked")
 """How the names of events end that an operator should look at."""
 
 STOP_SECONDS: Final = 5.0
@@ -91,6 +94,8 @@ class App:
         self.counters = Counters()
         self.timeline = Timeline(self._past)
         self.refusals = Refusals()
+        self.events = EventStream()
+        self._admin_token = admin_token(config)
         self.flapping = Flapping(self._clock.wall_ms, flapping_limits(config))
         self._cleaner: Cleaner | None = None
         self._loads: Callable[[], Mapping[int, tuple[int, int]]] = dict
@@ -209,6 +214,7 @@ class App:
             self.timeline.observe,
             self.refusals.observe,
             self.flapping.observe,
+            self.events.observe,
             log.log_observer(self._logger),
         ]
         if observer is not None:
@@ -280,11 +286,24 @@ class App:
         self._http = HttpServer(
             address.host,
             address.port,
-            status=self.status,
-            timeline=self.timeline,
+            sources=self._sources(),
             registry=make_registry(collector),
+            events=self.events,
+            token=self._admin_token,
         )
         await self._http.start()
+        if self._admin_token is None and not address.is_loopback:
+            self.report("http_readable_from_elsewhere_unasked", address=str(address))
+
+    def _sources(self) -> Sources:
+        return Sources(
+            self.status,
+            self.timeline,
+            self.refusals,
+            self.flapping,
+            self._clock.wall_ms,
+            self.admin,
+        )
 
     @property
     def http_port(self) -> int | None:
@@ -329,7 +348,7 @@ class App:
         """Write a line to the log; what went wrong is a warning."""
         level = (
             "warning"
-            if event.endswith(("_failed", "_ended", "_cut", "_long", "_skipped"))
+            if event.endswith(("_failed", "_ended", "_cut", "_long", "_skipped", "_unasked"))
             else "info"
         )
         getattr(self._logger, level)(event, **fields)
@@ -345,6 +364,19 @@ class App:
     def _observer_failed(self, observer: Observer, error: Exception) -> None:
         self.counters.observer_failures += 1
         self._logger.error("observer_failed", observer=repr(observer), error=repr(error))
+
+
+def admin_token(config: Config) -> str | None:
+    """The token of the settings or of the file they name, None if there is none.
+
+    Raises OSError; ValueError for a file that is no text or has no token in it.
+    """
+    if not config.admin_token_file:
+        return config.admin_token or None
+    token = Path(config.admin_token_file).read_text(encoding="utf-8").strip()
+    if not token:
+        raise ValueError(f"admin.token.file={config.admin_token_file}: empty, expected a token")
+    return token
 
 
 def limits(config: Config, max_append_bytes: int) -> Limits:

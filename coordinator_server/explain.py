@@ -1,7 +1,7 @@
 """Puts the JSON API's answers into words and tables for a terminal."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -33,11 +33,27 @@ def why_lines(group: Form) -> Iterable[str]:
             f"rebalancing since {when(current['started_ms'])}: {cause(current)}"
             f"{_listed('; waits for', group.get('waiting_for', ()))}"
         )
+    for finding in group["findings"]:
+        yield finding["sentence"]
     if not group["rebalances"]:
-        yield "no finished rebalance since the server started"
+        yield "no finished rebalance is known"
     for event in group["rebalances"]:
         yield ""
         yield from _rebalance_lines(event)
+    if group["refusals"]:
+        yield ""
+    for refusal in group["refusals"]:
+        yield _refusal(refusal)
+
+
+def _refusal(refusal: Form) -> str:
+    """Why a member got an error, in one line."""
+    times = f", {refusal['count']} times since {when(refusal['first_ms'])}"
+    return (
+        f"{member_name(refusal['member'])} got {refusal['error']} to {refusal['api']} at "
+        f"{when(refusal['at_ms'])} because {refusal['detail']}"
+        f"{times if refusal['count'] > 1 else ''}"
+    )
 
 
 def _headline(group: Form) -> str:
@@ -64,7 +80,13 @@ def _rebalance_lines(event: Form) -> Iterable[str]:
         if event[key]:
             yield f"  {_listed(key, event[key])}"
     if event["waited_for"]:
-        yield f"  {_listed('last to come:', event['waited_for'])}"
+        yield f"  {_waited(event['waited_for'])}"
+
+
+def _waited(members: Sequence[Form]) -> str:
+    named = [f"{member_name(each)} ({each['waited_ms']} ms)" for each in members[:MAX_NAMED]]
+    more = f" and {len(members) - MAX_NAMED} more" if len(members) > MAX_NAMED else ""
+    return f"waited for {', '.join(named)}{more}"
 
 
 def cause(entry: Form) -> str:
@@ -78,7 +100,9 @@ def cause(entry: Form) -> str:
 def member_name(culprit: Form) -> str:
     """A member in a line."""
     instance = culprit["group_instance_id"]
-    name = culprit["member_id"] or "(no member)"
+    if not culprit["member_id"]:
+        return "an operator"
+    name = str(culprit["member_id"])
     return name + (f" [{instance}]" if instance else "") + f" at {culprit['client_host'] or '-'}"
 
 

@@ -11,6 +11,7 @@ from coordinator_server.config.types import expected
 from coordinator_server.observe.metrics import FAMILIES, PREFIX
 from tools.apis_page import apis_page
 from tools.compatibility_page import compatibility_page
+from tools.openapi_page import openapi_page
 from tools.states_page import states_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,6 +98,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/metrics.md": metrics_page,
     "docs/apis.md": lambda: apis_page(NOTE),
     "docs/compatibility.md": lambda: compatibility_page(NOTE),
+    "docs/openapi.yaml": lambda: openapi_page(NOTE),
     "docs/states.md": lambda: states_page(NOTE),
 }
 

@@ -42,6 +42,14 @@ class Address(NamedTuple):
         """`host:port`, with brackets round an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nobody but this machine can come."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
 
 def parse_listeners(text: str) -> tuple[Listener, ...]:
     """Parse a list of listeners. Raises ValueError naming the one that is wrong."""

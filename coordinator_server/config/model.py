@@ -35,6 +35,8 @@ from coordinator_server.config.types import (
 
 OWN = frozenset(
     {
+        "admin.token",
+        "admin.token.file",
         "cluster.id",
         "http.listener",
         "log.flush",
@@ -87,6 +89,15 @@ class Config(BaseModel):
     http_listener: HttpAddress = setting(
         Address("127.0.0.1", 9404),
         "Where metrics, health and the JSON API are served; an empty value switches HTTP off.",
+    )
+
+    admin_token: str = setting(
+        "",
+        "What HTTP requests have to present that change groups: `Authorization: Bearer TOKEN`. "
+        "Without a token they are refused.",
+    )
+    admin_token_file: str = setting(
+        "", "A file with that token, so that it is in no command line and no environment."
     )
 
     # Connections
@@ -230,6 +241,8 @@ class Config(BaseModel):
             yield "listeners", problem
         for problem in advertised_problems(self.advertised_listeners, self.listeners):
             yield "advertised.listeners", problem
+        if self.admin_token and self.admin_token_file:
+            yield "admin.token.file", "expected either admin.token or admin.token.file"
         longest = self.group_max_session_timeout_ms
         if self.group_min_session_timeout_ms > longest:
             yield (

@@ -1,46 +1,72 @@
-"""The HTTP side: metrics, health, readiness, and the JSON API of the groups.
+"""The HTTP side: the page, the JSON API of the groups, metrics, health and readiness.
 
 aiohttp takes 200 ms to import: import this module before the event loop runs, and only if HTTP is
 configured.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from coordinator_server.observe.forms import (
-    Form,
-    rebalance_form,
-    started_form,
-    status_form,
-    summary_form,
-)
-from coordinator_server.observe.status import StatusSource
-from coordinator_server.observe.timeline import Timeline
+from coordinator_server.observe.http_admin import AdminRoutes
+from coordinator_server.observe.http_answers import BadRequest, error
+from coordinator_server.observe.http_events import EventRoutes
+from coordinator_server.observe.http_groups import GroupRoutes
+from coordinator_server.observe.http_page import page_routes
+from coordinator_server.observe.sources import Sources
+from coordinator_server.observe.sse import EventStream
+
+if TYPE_CHECKING:
+    from coordinator_server.observe.forms import Form
 
 SHUTDOWN_SECONDS = 1.0
 
+MAX_BODY_BYTES = 1 << 20
+"""Of a request; resetting the offsets of 10,000 partitions takes less."""
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Of every answer: nothing from another host, and ids of strangers are never taken for code."""
+
 
 class HttpServer:
-    """Serves what observers ask for; all handlers only read, on the event loop."""
+    """Serves what observers and operators ask for, on the event loop."""
 
     def __init__(
         self,
         host: str,
         port: int,
         *,
-        status: StatusSource,
-        timeline: Timeline,
+        sources: Sources,
         registry: CollectorRegistry,
+        events: EventStream | None = None,
+        token: str | None = None,
     ) -> None:
+        """Make a server.
+
+        Args:
+            host: the address to listen on.
+            port: the port; 0 lets the system choose.
+            sources: what is known about the groups.
+            registry: the metrics.
+            events: an observer's stream, for `/api/events`.
+            token: what admin verbs have to present; without one they are off.
+        """
         self._host = host
         self._port = port
-        self._status = status
-        self._timeline = timeline
+        self._sources = sources
         self._registry = registry
+        self._events = EventStream() if events is None else events
+        self._token = token
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -65,20 +91,24 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Close every connection, those in use after a second."""
+        self._events.close()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
     def application(self) -> web.Application:
         """The routes."""
-        application = web.Application(middlewares=[_errors_as_json])
+        application = web.Application(middlewares=[_errors_as_json], client_max_size=MAX_BODY_BYTES)
+        application.on_response_prepare.append(_add_headers)
         application.add_routes(
             [
                 web.get("/metrics", self._metrics),
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
-                web.get("/api/groups", self._groups),
-                web.get("/api/groups/{group_id:[^/]*}/why", self._why),
+                *page_routes(),
+                *EventRoutes(self._events).routes(),
+                *GroupRoutes(self._sources).routes(),
+                *AdminRoutes(self._sources.admin, self._token).routes(),
             ]
         )
         return application
@@ -93,41 +123,16 @@ class HttpServer:
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         """Ready: every partition is loaded."""
-        partitions = dict(self._status.partitions())
+        partitions = dict(self._sources.status.partitions())
         waiting = sum(count for state, count in partitions.items() if state != "active")
         ready = waiting == 0 and partitions.get("active", 0) > 0
         form: Form = {"status": "ready" if ready else "loading", "partitions": partitions}
-        if loads := self._status.loading():
+        if loads := self._sources.status.loading():
             form["loading"] = [
                 {"partition": partition, "bytes": done, "of": total}
                 for partition, (done, total) in sorted(loads.items())
             ]
         return web.json_response(form, status=200 if ready else 503)
-
-    async def _groups(self, _request: web.Request) -> web.Response:
-        groups = sorted(self._status.groups(), key=lambda summary: summary.group_id)
-        return web.json_response({"groups": [self._listed(summary_form(g)) for g in groups]})
-
-    def _listed(self, form: Form) -> Form:
-        latest = self._timeline.latest(form["group"])
-        form["last_rebalance"] = rebalance_form(latest, limit=0) if latest else None
-        return form
-
-    async def _why(self, request: web.Request) -> web.Response:
-        group_id = request.match_info["group_id"]
-        status = self._status.group(group_id)
-        events = self._timeline.of(group_id)
-        current = self._timeline.current(group_id)
-        if status is None and current is None and not events:
-            return _error(404, f"no group {group_id!r} here")
-        form: Form = status_form(status) if status else {"group": group_id, "state": None}
-        form["current"] = started_form(current) if current else None
-        form["rebalances"] = [rebalance_form(event) for event in events]
-        return web.json_response(form)
-
-
-def _error(status: int, message: str) -> web.Response:
-    return web.json_response({"error": message}, status=status)
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -137,5 +142,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 async def _errors_as_json(request: web.Request, handler: Handler) -> Any:
     try:
         return await handler(request)
-    except web.HTTPException as error:
-        return _error(error.status, f"{request.method} {request.path}: {error.reason}")
+    except BadRequest as problem:
+        return error(400, str(problem))
+    except web.HTTPException as raised:
+        return error(raised.status, f"{request.method} {request.path}: {raised.reason}")
+
+
+async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(SECURITY_HEADERS)

@@ -169,6 +169,14 @@ class StatusSource(Protocol):
         """All groups."""
         ...
 
+    def group_ids(self) -> Sequence[str]:
+        """The ids of all groups, sorted: for lists too long to be made in one turn of the loop."""
+        ...
+
+    def summary(self, group_id: str) -> GroupSummary | None:
+        """A group as it is listed, or None where there is none of that id."""
+        ...
+
     def group(self, group_id: str) -> GroupStatus | None:
         """A group, or None where there is none of that id."""
         ...

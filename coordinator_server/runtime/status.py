@@ -67,6 +67,16 @@ class CoordinatorStatus:
         """All groups."""
         return [_summary(group) for group in self._classic()]
 
+    def group_ids(self) -> Sequence[str]:
+        """The ids of all groups, sorted."""
+        groups = self._coordinator.groups()
+        return sorted(group.group_id for group in groups if group.classic is not None)
+
+    def summary(self, group_id: str) -> GroupSummary | None:
+        """A group as it is listed, or None."""
+        classic = self._find(group_id)
+        return None if classic is None else _summary(classic)
+
     def group(self, group_id: str) -> GroupStatus | None:
         """A group with its members, or None."""
         classic = self._find(group_id)

@@ -8,9 +8,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from coordinator_server import __version__
@@ -41,7 +43,7 @@ EVENT = {
     "joined": [BOB],
     "left": [],
     "evicted": [ALICE] * 7,
-    "waited_for": [ALICE],
+    "waited_for": [{**ALICE, "waited_ms": 35}],
     "rounds": [
         {"reason": "member_joined", "culprit": BOB, "client_reason": "rolling upgrade"},
         {"reason": "session_expired", "culprit": ALICE, "client_reason": None},
@@ -53,6 +55,24 @@ GROUP = {
     "protocol_type": "consumer",
     "protocol": "range",
     "generation": 2,
+}
+REFUSAL = {
+    "at_ms": 1_700_000_000_000,
+    "first_ms": 1_700_000_000_000,
+    "api": "Heartbeat",
+    "error": "ILLEGAL_GENERATION",
+    "detail": "it sent generation 7, the group is at 8",
+    "member": BOB,
+    "count": 1,
+}
+DESCRIBED = {
+    **GROUP,
+    "state": "Empty",
+    "members": [{**BOB, "assigned": {"orders": [0, 1]}}],
+    "offsets": [
+        {"topic": "orders", "partition": p, "offset": 40, "commit_ms": 0, "expire_ms": None}
+        for p in (0, 1)
+    ],
 }
 ANSWERS: dict[str, tuple[int, Any]] = {
     "/api/groups": (
@@ -72,19 +92,70 @@ ANSWERS: dict[str, tuple[int, Any]] = {
             "waiting_for": [ALICE],
             "current": {**EVENT, "client_reason": None},
             "rebalances": [EVENT],
+            "refusals": [REFUSAL, {**REFUSAL, "count": 3}],
+            "findings": [{"sentence": "client 'bob' made group 'a/b' rebalance 7 times"}],
         },
+    ),
+    "/api/groups/a%2Fb": (200, DESCRIBED),
+    "/api/groups/busy": (200, {**DESCRIBED, "group": "busy", "state": "Stable"}),
+    "/api/groups/a%2Fb/timeline?limit=20": (
+        200,
+        {"group": "a/b", "current": {**EVENT, "client_reason": None}, "rebalances": [EVENT]},
+    ),
+    "/api/groups/a%2Fb/waiting": (
+        200,
+        {
+            "group": "a/b",
+            "state": "PreparingRebalance",
+            "phase": "join",
+            "joined": 1,
+            "expected": 2,
+            "waiting": [
+                {**ALICE, "kind": "dynamic", "for": "join", "since_ms": 0, "deadline_ms": 0}
+            ],
+        },
+    ),
+    "/api/groups/quiet/waiting": (
+        200,
+        {"group": "quiet", "state": "Stable", "phase": None, "waiting": []},
     ),
     "/api/groups/gone/why": (
         200,
-        {"group": "gone", "state": None, "current": None, "rebalances": []},
+        {
+            "group": "gone",
+            "state": None,
+            "current": None,
+            "rebalances": [],
+            "refusals": [],
+            "findings": [],
+        },
     ),
     "/api/groups/nope/why": (404, {"error": "no group 'nope' here"}),
 }
 
 
+CHANGES: list[tuple[str, str, Any]] = []
+"""What the server was told to change."""
+
+
 class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         status, form = ANSWERS.get(self.path, (500, None))
+        self._answer(status, form)
+
+    def _change(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        CHANGES.append((self.command, self.path, json.loads(body or b"null")))
+        is_right = self.headers["Authorization"] == "Bearer s3cret"
+        self._answer(*((200, {"error_code": "NONE"}) if is_right else (401, {"error": "no token"})))
+
+    def do_POST(self) -> None:
+        self._change()
+
+    def do_DELETE(self) -> None:
+        self._change()
+
+    def _answer(self, status: int, form: Any) -> None:
         body = json.dumps(form).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -98,6 +169,7 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def http() -> Iterator[str]:
     """The URL of a server with `ANSWERS`."""
+    CHANGES.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -125,19 +197,27 @@ def test_why_names_reason_culprit_and_cost(http: str) -> None:
     code, out, _ = invoke("groups", "why", "a/b", "--http", http)
     assert code == 0
     at = when(1_700_000_000_000)
+    refused = (
+        f"bob-1 [bob] at /10.0.0.2 got ILLEGAL_GENERATION to Heartbeat at {at} "
+        "because it sent generation 7, the group is at 8"
+    )
     assert out.splitlines() == [
         "group a/b: Stable, generation 2, 2 members, protocol range",
         (
             f"rebalancing since {at}: member_joined by bob-1 [bob] at /10.0.0.2; "
             "waits for alice-1 at /10.0.0.1"
         ),
+        "client 'bob' made group 'a/b' rebalance 7 times",
         "",
         f"{at}  generation 1 -> 2  completed in 60 ms (join 40, sync 20)  members 1 -> 2",
         '  because member_joined by bob-1 [bob] at /10.0.0.2 ("rolling upgrade")',
         "  then    session_expired by alice-1 at /10.0.0.1",
         "  joined bob-1 [bob] at /10.0.0.2",
         f"  evicted {', '.join(['alice-1 at /10.0.0.1'] * 5)} and 2 more",
-        "  last to come: alice-1 at /10.0.0.1",
+        "  waited for alice-1 at /10.0.0.1 (35 ms)",
+        "",
+        refused,
+        f"{refused}, 3 times since {at}",
     ]
 
 
@@ -145,7 +225,7 @@ def test_why_of_a_group_that_is_gone_and_never_rebalanced(http: str) -> None:
     _, out, _ = invoke("groups", "why", "gone", "--http", http)
     assert out.splitlines() == [
         "group gone: gone",
-        "no finished rebalance since the server started",
+        "no finished rebalance is known",
     ]
 
 
@@ -157,6 +237,111 @@ def test_json_is_the_answer_of_the_server(http: str, command: list[str], path: s
     code, out, _ = invoke("groups", *command, "--http", http, "--format", "json")
     assert code == 0
     assert json.loads(out) == ANSWERS[path][1]
+
+
+def test_yaml_is_the_same_as_json(http: str) -> None:
+    code, out, _ = invoke("groups", "why", "a/b", "--http", http, "--format", "yaml")
+    assert code == 0
+    assert yaml.safe_load(out) == ANSWERS["/api/groups/a%2Fb/why"][1]
+
+
+def test_a_description_over_http_has_offsets_and_their_readers(http: str) -> None:
+    _, out, _ = invoke("groups", "describe", "a/b", "--url", http)
+    assert ["STATE", "Empty"] in [line.split() for line in out.splitlines()]
+    last = out.splitlines()[-1].split()
+    assert last[:3] == ["orders", "1", "40"]
+    assert last[-5:] == ["in", "use", "bob-1", "/10.0.0.2", "bob"]
+    _, out, _ = invoke("groups", "describe", "a/b", "--url", http, "--members")
+    assert out.splitlines()[-1].split() == ["bob-1", "bob", "/10.0.0.2", "bob", "2", "orders(0,1)"]
+
+
+def test_a_timeline_is_one_line_per_rebalance(http: str) -> None:
+    code, out, _ = invoke("groups", "timeline", "a/b", "--url", http)
+    current, header, line = out.splitlines()
+    assert code == 0
+    assert current.startswith("rebalancing since")
+    assert header.split()[0] == "STARTED"
+    assert "1->2" in line
+    assert line.split()[-1] == "completed"
+
+
+def test_waiting_names_whom_and_since_when(http: str) -> None:
+    _, out, _ = invoke("groups", "waiting", "a/b", "--url", http)
+    first, _, line = out.splitlines()
+    assert first == "group a/b: PreparingRebalance, 1 of 2 members have done their join"
+    assert line.split()[0] == "alice-1"
+    _, out, _ = invoke("groups", "waiting", "quiet", "--url", http)
+    assert out == "group quiet: Stable, it waits for nobody\n"
+
+
+OFFSETS = [
+    {"topic": "orders", "partition": 0, "offset": 35},
+    {"topic": "orders", "partition": 1, "offset": 35},
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "change"),
+    [
+        (
+            ["kick", "a/b", "bob/1", "--reason", "stuck"],
+            (
+                "POST",
+                "/api/groups/a%2Fb/members/bob%2F1/kick",
+                {"reason": "stuck", "group_instance_id": None},
+            ),
+        ),
+        (
+            ["kick", "g", "--instance", "bob"],
+            ("POST", "/api/groups/g/members//kick", {"reason": "", "group_instance_id": "bob"}),
+        ),
+        (["rebalance", "g"], ("POST", "/api/groups/g/rebalance", {"reason": ""})),
+        (["delete", "g"], ("DELETE", "/api/groups/g", None)),
+        (
+            ["reset", "a/b", "--all-topics", "--shift-by", "-5", "--execute"],
+            ("POST", "/api/groups/a%2Fb/offsets/reset", {"offsets": OFFSETS}),
+        ),
+    ],
+)
+def test_changes_are_asked_for_with_the_token(
+    http: str, tmp_path: Path, arguments: list[str], change: tuple[str, str, Any]
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("s3cret\n")
+    for token in (["--token", "s3cret"], ["--token-file", str(file)]):
+        assert invoke("groups", *arguments, "--url", http, *token)[0] == 0
+    assert [change, change] == CHANGES
+    wrong = invoke("groups", *arguments, "--url", http, "--token", "guess")
+    assert wrong == (1, "", "error: no token\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["delete", "g"], 2, "this needs the server's admin.token"),
+        (["kick", "g"], 2, "expected either MEMBER or --instance"),
+        (["delete", "g", "--token-file", "/nope"], 2, "--token-file /nope: No such file"),
+        (["reset", "a/b", "--all-topics", "--to-latest"], 1, "they need --bootstrap-server"),
+        (["reset", "busy", "--all-topics", "--to-offset", "1"], 1, "group 'busy' is Stable"),
+    ],
+)
+def test_a_change_that_cannot_be_is_one_line(
+    http: str, arguments: list[str], code: int, message: str
+) -> None:
+    ended, _, error = invoke("groups", *arguments, "--url", http)
+    assert ended == code
+    assert message in error
+    assert error.count("\n") == 1
+    assert CHANGES == []
+
+
+def test_a_reset_over_http_changes_nothing_unless_told(http: str) -> None:
+    code, out, note = invoke(
+        "groups", "reset", "a/b", "--topic", "orders:1", "--to-offset", "7", "--url", http
+    )
+    assert (code, out.splitlines()[1].split()) == (0, ["a/b", "orders", "1", "40", "7"])
+    assert "nothing was changed" in note
+    assert CHANGES == []
 
 
 def test_what_goes_wrong_is_one_line_without_a_stack_trace(http: str) -> None:

@@ -1,48 +1,60 @@
-from collections.abc import AsyncIterator, Callable
+"""The HTTP side over a made-up coordinator: every route, what it refuses, what it costs."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
 
-from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
-from coordinator_server.observe.counters import Counters
+from coordinator_server.group.reasons import RebalanceReason
 from coordinator_server.observe.http import HttpServer
-from coordinator_server.observe.metrics import CoordinatorCollector, Names, make_registry
-from coordinator_server.observe.timeline import Timeline
+from coordinator_server.observe.status import AdminResult, GroupSummary
+from tests.support.web import (
+    ALICE,
+    NOW,
+    REFUSED,
+    STARTED,
+    TOKEN,
+    FakeSide,
+    fake_side,
+    rebalance,
+    story,
+)
 
 
 class Served:
-    """A running HTTP server and a client of it."""
+    """A client of a made-up server."""
 
-    def __init__(self, status: Any, session: aiohttp.ClientSession) -> None:
-        self.status = status
-        self.timeline = Timeline()
-        collector = CoordinatorCollector(
-            Counters(), status, self.timeline, lambda: 0, Names({}, {}), "1"
-        )
-        self.server = HttpServer(
-            "127.0.0.1",
-            0,
-            status=status,
-            timeline=self.timeline,
-            registry=make_registry(collector),
-        )
+    def __init__(self, side: FakeSide, session: aiohttp.ClientSession) -> None:
+        self.side = side
+        self.status = side.status
         self.session = session
 
-    async def get(self, path: str) -> tuple[int, Any]:
-        url = f"http://127.0.0.1:{self.server.port}{path}"
-        async with self.session.get(url) as answer:
+    async def ask(self, method: str, path: str, **more: Any) -> tuple[int, Any]:
+        url = f"{self.side.url}{path}"
+        async with self.session.request(method, url, **more) as answer:
             is_json = answer.content_type == "application/json"
             return answer.status, await (answer.json() if is_json else answer.text())
 
+    async def get(self, path: str) -> tuple[int, Any]:
+        return await self.ask("GET", path)
+
+    async def change(
+        self, method: str, path: str, body: Any = None, token: str = f"Bearer {TOKEN}"
+    ) -> tuple[int, Any]:
+        return await self.ask(method, path, json=body, headers={"Authorization": token})
+
 
 @pytest.fixture
-async def served(status: Any) -> AsyncIterator[Served]:
-    async with aiohttp.ClientSession() as session:
-        served = Served(status, session)
-        await served.server.start()
-        yield served
-        await served.server.stop()
+async def served() -> AsyncIterator[Served]:
+    async with aiohttp.ClientSession() as session, fake_side() as side:
+        yield Served(side, session)
+
+
+# --- health and metrics ---
 
 
 async def test_it_is_alive_while_it_loads(served: Served) -> None:
@@ -86,77 +98,376 @@ async def test_metrics_are_prometheus_text(served: Served) -> None:
     assert 'kafka_group_coordinator_rebalances_total{reason="member_joined"} 0.0' in text
 
 
-async def test_groups_are_listed_with_their_last_rebalance(
-    served: Served, make_event: Callable[..., RebalanceEvent]
-) -> None:
+# --- lists ---
+
+
+async def test_groups_are_listed_with_their_last_rebalance(served: Served) -> None:
     _, before = await served.get("/api/groups")
-    served.timeline.observe(make_event())
+    served.side.tell_the_story()
     _, after = await served.get("/api/groups")
-    assert before["groups"] == [
-        {
-            "group": "orders",
-            "state": "Stable",
-            "protocol_type": "consumer",
-            "protocol": "range",
-            "generation": 2,
-            "members": 2,
-            "last_rebalance": None,
-        }
+    assert before == {
+        "groups": [
+            {
+                "group": "orders",
+                "state": "PreparingRebalance",
+                "protocol_type": "consumer",
+                "protocol": "range",
+                "generation": 6,
+                "members": 2,
+                "last_rebalance": None,
+                "rebalances_1h": 0,
+            }
+        ],
+        "findings": [],
+        "next": None,
+    }
+    (group,) = after["groups"]
+    assert group["last_rebalance"]["reason"] == "admin_rebalance"
+    assert group["rebalances_1h"] == 6
+    assert {finding["value"] for finding in after["findings"]} == {"alice-1", "carol-1"}
+
+
+async def test_rebalances_of_the_last_hour_are_those_that_ended_in_it(served: Served) -> None:
+    old, new = NOW - 3_600_001, NOW - 3_600_000
+    served.status.events += [
+        rebalance(RebalanceReason.MEMBER_LEFT, ALICE, at) for at in (old, old, new)
     ]
-    assert after["groups"][0]["last_rebalance"]["reason"] == "member_joined"
+    _, answer = await served.get("/api/groups")
+    assert answer["groups"][0]["rebalances_1h"] == 1
 
 
-async def test_why_tells_reason_culprit_and_whom_it_waits_for(
-    served: Served, make_event: Callable[..., RebalanceEvent], started: RebalanceStarted
+def many(served: Served, count: int) -> list[str]:
+    ids = [f"g{number:05}" for number in range(count)]
+    served.status.summaries = {
+        name: GroupSummary(name, "Stable", "consumer", "range", 1, 3) for name in ids
+    }
+    return ids
+
+
+@pytest.mark.parametrize(("count", "limit"), [(7, 3), (6, 3), (2, 3)])
+async def test_a_list_comes_in_pages(served: Served, count: int, limit: int) -> None:
+    ids, seen, after = many(served, count), [], ""
+    for _ in range(count):
+        _, page = await served.get(f"/api/groups?limit={limit}{after}")
+        seen += [group["group"] for group in page["groups"]]
+        assert len(page["groups"]) <= limit
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+    assert seen == ids
+
+
+async def test_ten_thousand_groups_do_not_stall_the_loop(
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served.timeline.observe(make_event())
-    served.timeline.observe(started)
+    """Each slice reads the clock until its time is over: with a clock that jumps, every group."""
+    ids = many(served, 10_000)
+    times = iter(range(10**9))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(times))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    _, answer = await served.get("/api/groups")
+    task.cancel()
+    assert [group["group"] for group in answer["groups"]] == ids
+    assert turns > len(ids)
+
+
+async def test_a_group_deleted_while_the_list_is_written_is_not_in_it(served: Served) -> None:
+    many(served, 3)
+    listed = served.status.group_ids()
+    del served.status.summaries[listed[1]]
+    served.status.group_ids = lambda: listed  # type: ignore[method-assign]
+    _, answer = await served.get("/api/groups")
+    assert [group["group"] for group in answer["groups"]] == [listed[0], listed[2]]
+
+
+@pytest.mark.parametrize("path", ["/api/groups", "/api/groups/orders/timeline"])
+@pytest.mark.parametrize("value", ["0", "-1", "x", "1e3", "9" * 30, "²", ""])
+async def test_a_limit_that_is_none_is_refused(served: Served, path: str, value: str) -> None:
+    code, answer = await served.get(f"{path}?limit={value}")
+    assert code == 400
+    assert answer["error"] == f"limit={value!r}: expected a whole number of at least 1"
+
+
+# --- one group ---
+
+
+async def test_a_group_has_members_offsets_and_whom_it_waits_for(served: Served) -> None:
+    served.side.tell_the_story()
+    code, group = await served.get("/api/groups/orders")
+    assert code == 200
+    assert group["members"][0]["assigned"] == {"orders": [0, 1]}
+    assert [offset["expire_ms"] for offset in group["offsets"]] == [None, NOW + 518_400_000]
+    assert [entry["kind"] for entry in group["waiting"]["waiting"]] == ["dynamic", "pending"]
+    assert group["last_rebalance"]["client_reason"] == "a deploy"
+    assert group["state_since_ms"] == NOW - 4_000
+    assert (await served.get("/api/groups/orders/waiting"))[1] == group["waiting"]
+
+
+async def test_a_timeline_has_the_latest_first_and_stops_where_it_is_told(served: Served) -> None:
+    served.side.tell_the_story()
+    _, whole = await served.get("/api/groups/orders/timeline")
+    assert [event["sequence"] for event in whole["rebalances"]] == [6, 5, 4, 3, 2, 1]
+    assert whole["current"]["reason"] == STARTED.reason
+    assert whole["refusals"][0]["detail"] == REFUSED.detail
+    _, two = await served.get("/api/groups/orders/timeline?limit=2")
+    assert [event["sequence"] for event in two["rebalances"]] == [6, 5]
+    since = story()[-1].started_ms
+    _, latest = await served.get(f"/api/groups/orders/timeline?since_ms={since}")
+    assert [event["sequence"] for event in latest["rebalances"]] == [6]
+
+
+async def test_why_tells_reason_culprit_and_whom_it_waits_for(served: Served) -> None:
+    served.side.tell_the_story()
     code, why = await served.get("/api/groups/orders/why")
     assert code == 200
-    assert why["waiting_for"][0]["member_id"] == "alice-1"
+    assert why["waiting"]["waiting"][0]["member_id"] == "alice-1"
     assert why["members"][0]["waits_for"] == "join"
-    assert why["current"]["reason"] == "member_left"
-    (event,) = why["rebalances"]
-    assert event["culprit"]["group_instance_id"] == "bob"
-    assert event["client_reason"] == "rolling upgrade"
-    assert [entry["reason"] for entry in event["rounds"]] == ["member_joined", "session_expired"]
+    assert why["current"]["reason"] == "member_joined"
+    joined = why["rebalances"][-2]
+    assert joined["culprit"]["group_instance_id"] == "bob"
+    assert joined["client_reason"] == "rolling upgrade"
+    assert joined["waited_for"][0]["waited_ms"] == 35
+    expired = why["rebalances"][-3]
+    assert [entry["reason"] for entry in expired["rounds"]] == ["session_expired", "member_joined"]
 
 
-async def test_why_still_tells_of_a_group_that_is_gone(
-    served: Served, make_event: Callable[..., RebalanceEvent]
-) -> None:
-    served.timeline.observe(make_event(group_id="gone"))
-    code, why = await served.get("/api/groups/gone/why")
+async def test_why_still_tells_of_a_group_that_is_gone(served: Served) -> None:
+    served.side.tell_the_story()
+    served.status.summaries.clear()
+    code, why = await served.get("/api/groups/orders/why")
     assert code == 200
     assert why["state"] is None
-    assert len(why["rebalances"]) == 1
+    assert len(why["rebalances"]) == 6
+    assert why["waiting"] is None
+    assert (await served.get("/api/groups/orders"))[0] == 404
+    assert (await served.get("/api/groups/orders/timeline"))[0] == 200
 
 
-async def test_group_ids_may_have_any_characters(
-    served: Served, make_event: Callable[..., RebalanceEvent]
-) -> None:
-    served.timeline.observe(make_event(group_id="a/b c%"))
-    served.timeline.observe(make_event(group_id=""))
+async def test_group_ids_may_have_any_characters(served: Served) -> None:
+    for name in ("a/b c%", "", "../x", "é"):
+        served.status.summaries[name] = GroupSummary(name, "Empty", "", "", 0, 0)
     assert (await served.get("/api/groups/a%2Fb%20c%25/why"))[1]["group"] == "a/b c%"
     assert (await served.get("/api/groups//why"))[1]["group"] == ""
+    assert (await served.get("/api/groups/"))[1]["group"] == ""
+    assert (await served.get("/api/groups/%C3%A9"))[1]["group"] == "é"
 
 
-async def test_errors_are_json_too(served: Served) -> None:
-    assert await served.get("/api/groups/nope/why") == (404, {"error": "no group 'nope' here"})
+@pytest.mark.parametrize("suffix", ["", "/why", "/timeline", "/waiting"])
+async def test_errors_are_json_too(served: Served, suffix: str) -> None:
+    assert await served.get(f"/api/groups/nope{suffix}") == (404, {"error": "no group 'nope' here"})
     assert await served.get("/nope") == (404, {"error": "GET /nope: Not Found"})
 
 
-async def test_a_port_in_use_is_an_error_and_leaves_nothing_behind(
-    served: Served, status: Any
+# --- events ---
+
+
+async def lines(stream: aiohttp.ClientResponse, until: bytes) -> list[bytes]:
+    found: list[bytes] = []
+    async with asyncio.timeout(10):
+        while until not in found:
+            found.append((await stream.content.readline()).rstrip(b"\n"))
+    return found
+
+
+async def test_events_are_told_as_they_happen(served: Served) -> None:
+    async with served.session.get(f"{served.side.url}/api/events?group=orders") as stream:
+        assert stream.headers["Content-Type"] == "text/event-stream"
+        await lines(stream, b"")
+        other = rebalance(RebalanceReason.MEMBER_LEFT, ALICE, NOW, group_id="other")
+        for observation in (other, STARTED, story()[1], REFUSED):
+            served.side.events.observe(observation)
+        told = await lines(stream, b"event: refusal")
+    assert [line for line in told if line.startswith(b"event")] == [
+        b"event: rebalance_started",
+        b"event: rebalance",
+        b"event: refusal",
+    ]
+    data = json.loads(next(line for line in told if b"rolling" in line).removeprefix(b"data: "))
+    assert data["culprit"]["client_id"] == "bob"
+
+
+async def test_a_client_that_does_not_read_is_dropped_with_an_overrun(served: Served) -> None:
+    events = served.side.events
+    async with served.session.get(f"{served.side.url}/api/events") as stream:
+        await lines(stream, b"")
+        for _ in range(1_000):
+            events.observe(STARTED)
+        assert len(events) == 0
+        told = await lines(stream, b"event: overrun")
+        assert told.count(b"event: rebalance_started") < 1_000
+        async with asyncio.timeout(10):
+            await stream.read()
+
+
+async def test_too_many_listeners_are_refused(
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("coordinator_server.observe.sse.MAX_CLIENTS", 1)
+    async with served.session.get(f"{served.side.url}/api/events"):
+        assert (await served.get("/api/events"))[0] == 503
+    async with asyncio.timeout(10):
+        while len(served.side.events):
+            served.side.events.observe(STARTED)
+            await asyncio.sleep(0.01)
+
+
+async def test_a_stop_ends_the_streams(served: Served) -> None:
+    async with served.session.get(f"{served.side.url}/api/events") as stream:
+        await lines(stream, b"")
+        await served.side.server.stop()
+        async with asyncio.timeout(10):
+            assert await stream.read() == b""
+
+
+# --- verbs ---
+
+VERBS = [
+    ("POST", "/api/groups/orders/members/bob-1/kick", {"reason": "stuck"}),
+    ("POST", "/api/groups/orders/rebalance", {"reason": "deploy"}),
+    ("DELETE", "/api/groups/orders", None),
+    (
+        "POST",
+        "/api/groups/orders/offsets/reset",
+        {"offsets": [{"topic": "t", "partition": 1, "offset": 7}]},
+    ),
+]
+
+
+async def test_verbs_reach_the_coordinator(served: Served) -> None:
+    for method, path, body in VERBS:
+        assert await served.change(method, path, body) == (200, {"error_code": "NONE"})
+    static = {"reason": None, "group_instance_id": "bob"}
+    await served.change("POST", "/api/groups/a%2Fb/members//kick", static)
+    assert served.side.admin.asked == [
+        ("kick", "orders", "bob-1", None, "stuck"),
+        ("rebalance", "orders", "deploy"),
+        ("delete", "orders"),
+        ("reset", "orders", [("t", 1, 7)]),
+        ("kick", "a/b", "", "bob", ""),
+    ]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), VERBS)
+@pytest.mark.parametrize(
+    "token", ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cretx", "Basic s3cret", "s3cret"]
+)
+async def test_a_verb_without_the_token_is_refused(
+    served: Served, method: str, path: str, body: Any, token: str
+) -> None:
+    code, answer = await served.change(method, path, body, token)
+    assert code == 401
+    assert "Authorization: Bearer TOKEN" in answer["error"]
+    assert served.side.admin.asked == []
+
+
+@pytest.mark.parametrize(("method", "path", "body"), VERBS)
+async def test_verbs_are_off_where_there_is_no_token(method: str, path: str, body: Any) -> None:
+    async with aiohttp.ClientSession() as session, fake_side(token=None) as side:
+        code, answer = await Served(side, session).change(method, path, body, "Bearer ")
+        assert code == 403
+        assert "admin.token" in answer["error"]
+        assert side.admin.asked == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [("NON_EMPTY_GROUP", 409), ("GROUP_ID_NOT_FOUND", 404), ("UNKNOWN_MEMBER_ID", 404)],
+)
+async def test_a_refusal_of_the_coordinator_has_its_name(
+    served: Served, error: str, code: int
+) -> None:
+    served.side.admin.result = AdminResult(error, "it has 2 members")
+    answered = await served.change("DELETE", "/api/groups/orders")
+    assert answered == (code, {"error": f"{error}: it has 2 members", "error_code": error})
+
+
+RESET = "/api/groups/orders/offsets/reset"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        (RESET, {}, "offsets: null, expected a list of 1 to 10000"),
+        (RESET, {"offsets": []}, "offsets: [], expected a list of 1 to 10000"),
+        (RESET, {"offsets": [7]}, "offsets[0]: 7, expected an object"),
+        (RESET, {"offsets": [{"topic": 7}]}, "offsets[0].topic: 7, expected a text"),
+        (
+            RESET,
+            {"offsets": [{"topic": "t", "partition": True, "offset": 1}]},
+            "offsets[0].partition: true, expected a whole number from 0 to 2147483647",
+        ),
+        (
+            RESET,
+            {"offsets": [{"topic": "t", "partition": 0, "offset": -1}]},
+            "offsets[0].offset: -1, expected a whole number from 0 to 9223372036854775807",
+        ),
+        (RESET, [1], "the body is [1], expected an object"),
+        (
+            "/api/groups/orders/rebalance",
+            {"reason": "x" * 256},
+            f'reason: "{"x" * 56}..., expected a text of at most 255 characters',
+        ),
+        (
+            "/api/groups/orders/members//kick",
+            {"reason": "x"},
+            "expected either a member id in the path or a group_instance_id",
+        ),
+    ],
+)
+async def test_a_body_that_makes_no_sense_is_refused(
+    served: Served, path: str, body: Any, message: str
+) -> None:
+    assert await served.change("POST", path, body) == (400, {"error": message})
+    assert served.side.admin.asked == []
+
+
+@pytest.mark.parametrize("raw", [b"{", b"\xff", b"[" * 100_000])
+async def test_a_body_that_is_no_json_is_refused(served: Served, raw: bytes) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    code, answer = await served.ask(
+        "POST", "/api/groups/orders/rebalance", data=raw, headers=headers
+    )
+    assert (code, answer) == (400, {"error": "the body is no JSON, expected an object"})
+
+
+# --- the page's files, the listener ---
+
+
+async def test_the_page_is_served_with_nothing_from_elsewhere(served: Served) -> None:
+    for path, kind in (
+        ("/", "text/html"),
+        ("/web/page.js", "text/javascript"),
+        ("/web/page.css", "text/css"),
+        ("/web/icon.svg", "image/svg+xml"),
+    ):
+        async with served.session.get(f"{served.side.url}{path}") as answer:
+            assert (answer.status, answer.content_type) == (200, kind)
+            assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
+            text = await answer.text()
+            assert "https://" not in text
+            assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize("path", ["/web/../http.py", "/web/..%2Fhttp.py", "/web/", "/web/x.js"])
+async def test_no_other_file_is_served(served: Served, path: str) -> None:
+    assert (await served.get(path))[0] == 404
+
+
+async def test_a_port_in_use_is_an_error_and_leaves_nothing_behind(served: Served) -> None:
+    side = FakeSide()
     second = HttpServer(
         "127.0.0.1",
-        served.server.port,
-        status=status,
-        timeline=served.timeline,
-        registry=make_registry(
-            CoordinatorCollector(Counters(), status, Timeline(), lambda: 0, Names({}, {}), "1")
-        ),
+        served.side.server.port,
+        sources=side.server._sources,
+        registry=side.server._registry,
     )
     with pytest.raises(OSError, match="in use"):
         await second.start()

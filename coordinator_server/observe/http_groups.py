@@ -1,0 +1,148 @@
+"""The JSON API's answers about groups; they only read."""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from coordinator_server.observe.forms import (
+    Form,
+    finding_form,
+    offset_form,
+    rebalance_form,
+    refusal_form,
+    started_form,
+    status_form,
+    summary_form,
+    waiting_form,
+)
+from coordinator_server.observe.http_answers import error, stream, whole_number
+from coordinator_server.observe.sources import Sources
+
+MAX_EVENTS = 100
+"""Rebalances in one answer: each may name hundreds of members."""
+HOUR_MS = 3_600_000
+MAX_LISTED = 100_000
+"""Groups in one answer, if a request does not say how many it wants."""
+
+
+class GroupRoutes:
+    """Routes below `/api/groups`."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._status = sources.status
+        self._timeline = sources.timeline
+        self._refusals = sources.refusals
+        self._flapping = sources.flapping
+        self._wall_ms = sources.wall_ms
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served."""
+        group = "/api/groups/{group_id:[^/]*}"
+        return [
+            web.get("/api/groups", self._list),
+            web.get(group, self._describe),
+            web.get(f"{group}/timeline", self._timeline_of),
+            web.get(f"{group}/why", self._why),
+            web.get(f"{group}/waiting", self._waiting),
+        ]
+
+    # --- lists ---
+
+    async def _list(self, request: web.Request) -> Any:
+        limit = whole_number(request.query, "limit", MAX_LISTED, least=1)
+        ids = self._status.group_ids()
+        after = request.query.get("after")
+        start = 0 if after is None else bisect_right(ids, after)
+        wanted = ids[start : start + limit]
+        is_last = start + limit >= len(ids)
+        end = {
+            "findings": [finding_form(finding) for finding in self._flapping.findings(None)],
+            "next": None if is_last else wanted[-1],
+        }
+        return await stream(
+            request, '{"groups": ', self._listed(wanted), f", {json.dumps(end)[1:-1]}}}"
+        )
+
+    def _listed(self, ids: Sequence[str]) -> Iterator[Form]:
+        since = self._wall_ms() - HOUR_MS
+        for group_id in ids:
+            # Deleted while the list was written: it is not in it.
+            if (summary := self._status.summary(group_id)) is not None:
+                latest = self._timeline.latest(group_id)
+                yield {
+                    **summary_form(summary),
+                    "last_rebalance": rebalance_form(latest, limit=0) if latest else None,
+                    "rebalances_1h": self._timeline.count_since(group_id, since),
+                }
+
+    # --- one group ---
+
+    async def _describe(self, request: web.Request) -> web.Response:
+        group_id = request.match_info["group_id"]
+        status = self._status.group(group_id)
+        if status is None:
+            return _unknown(group_id)
+        latest = self._timeline.latest(group_id)
+        return web.json_response(
+            {
+                **status_form(status),
+                "offsets": [offset_form(each) for each in self._status.offsets(group_id)],
+                "waiting": self._waiting_form(group_id),
+                "last_rebalance": rebalance_form(latest) if latest else None,
+                "findings": self._findings(group_id),
+            }
+        )
+
+    async def _timeline_of(self, request: web.Request) -> web.Response:
+        group_id = request.match_info["group_id"]
+        since = whole_number(request.query, "since_ms", 0)
+        limit = min(whole_number(request.query, "limit", MAX_EVENTS, least=1), MAX_EVENTS)
+        story = self._story(group_id, limit, since)
+        if story is None:
+            return _unknown(group_id)
+        return web.json_response({"group": group_id, **story})
+
+    async def _why(self, request: web.Request) -> web.Response:
+        group_id = request.match_info["group_id"]
+        status = self._status.group(group_id)
+        story = self._story(group_id)
+        if story is None:
+            return _unknown(group_id)
+        form: Form = status_form(status) if status else {"group": group_id, "state": None}
+        return web.json_response({**form, **story, "waiting": self._waiting_form(group_id)})
+
+    async def _waiting(self, request: web.Request) -> web.Response:
+        group_id = request.match_info["group_id"]
+        form = self._waiting_form(group_id)
+        return _unknown(group_id) if form is None else web.json_response(form)
+
+    def _story(self, group_id: str, limit: int = MAX_EVENTS, since_ms: int = 0) -> Form | None:
+        """What happened to a group, which may be gone; None where nothing is known."""
+        events = self._timeline.of(group_id, limit)
+        current = self._timeline.current(group_id)
+        refusals = self._refusals.of(group_id)
+        known = events or current or refusals or self._status.summary(group_id)
+        if not known:
+            return None
+        return {
+            "current": started_form(current) if current else None,
+            "rebalances": [
+                rebalance_form(event) for event in events if event.started_ms >= since_ms
+            ],
+            "refusals": [refusal_form(refusal) for refusal in refusals],
+            "findings": self._findings(group_id),
+        }
+
+    def _waiting_form(self, group_id: str) -> Form | None:
+        waiting = self._status.waiting(group_id)
+        return None if waiting is None else waiting_form(waiting)
+
+    def _findings(self, group_id: str) -> list[Form]:
+        return [finding_form(finding) for finding in self._flapping.findings(group_id)]
+
+
+def _unknown(group_id: str) -> web.Response:
+    return error(404, f"no group {group_id!r} here")

@@ -1,0 +1,57 @@
+// Elements from plain values. Text only ever becomes text: ids and reasons come from strangers.
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === 'on') {
+      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    } else {
+      element.setAttribute(name, value === true ? '' : String(value));
+    }
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** An HTML element; `attributes.on` has its listeners. */
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element. */
+export function s(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** A time that `tick` keeps up to date: `mode` is `age`, `ago` or `left`. */
+export function clock(ms, mode) {
+  const element = h('time', { datetime: new Date(ms).toISOString(), 'data-ms': ms, 'data-mode': mode });
+  element.title = new Date(ms).toLocaleString();
+  return element;
+}
+
+/** A table; `columns` are `[title, class]`, `rows` lists of cells, each a value or a list of nodes. */
+export function table(caption, columns, rows, { keys = [], empty = 'nothing', narrow = 'stacks' } = {}) {
+  if (!rows.length) return h('p', { class: 'quiet' }, empty);
+  // Roles are said, because a narrow screen shows rows as blocks, which would take them away.
+  const head = h('tr', { role: 'row' }, columns.map(([title, kind]) => h('th', { scope: 'col', role: 'columnheader', class: kind }, title)));
+  const body = rows.map((cells, index) => h('tr', { role: 'row', 'data-key': keys[index] ?? null }, cells.map((cell, at) => {
+    const [title, kind] = columns[at];
+    if (at === 0) return h('th', { scope: 'row', role: 'rowheader', class: kind }, cell);
+    const inner = h('div', { class: 'cell' }, cell);
+    const isVoid = !inner.textContent || inner.textContent === '–';
+    return h('td', { role: 'cell', class: `${kind}${isVoid ? ' void' : ''}`, 'data-title': title }, inner);
+  })));
+  return h('div', { class: 'scroll', tabindex: '0', role: 'group', 'aria-label': caption },
+    h('table', { role: 'table', class: narrow }, h('caption', { class: 'unseen' }, caption),
+      h('thead', { role: 'rowgroup' }, head), h('tbody', { role: 'rowgroup' }, body)));
+}
+
+/** A titled part of the page. */
+export function section(id, title, note, ...children) {
+  return h('section', { id, 'aria-labelledby': `${id}-title` },
+    h('header', {}, h('h2', { id: `${id}-title` }, title), note ? h('p', { class: 'note' }, note) : null),
+    ...children);
+}

@@ -1,0 +1,121 @@
+// The tables of a group: rebalances, refusals, waiting, members, offsets.
+
+import { clock, h, section, table } from './dom.js';
+import { memberName, number, reasonChip, shortName, span, timeOfDay, when, words } from './words.js';
+
+const NAMED = 4;
+
+function named(title, members) {
+  if (!members?.length) return null;
+  const names = members.slice(0, NAMED).map(shortName).join(', ');
+  const more = members.length > NAMED ? ` and ${members.length - NAMED} more` : '';
+  return h('div', {}, h('span', { class: 'quiet' }, `${title} `), names + more);
+}
+
+function cause(event) {
+  const rounds = (event.rounds ?? []).slice(1).map((round) => h('div', { class: 'round' },
+    h('span', { class: 'quiet' }, 'then '), reasonChip(round.reason), ' ', memberName(round.culprit)));
+  const said = event.client_reason ? h('q', {}, event.client_reason) : null;
+  return [reasonChip(event.reason), said, ...rounds];
+}
+
+function waitedFor(event) {
+  if (!event.waited_for?.length) return h('span', { class: 'quiet' }, '–');
+  return event.waited_for.slice(0, NAMED).map((member) => h('div', {}, shortName(member),
+    member.waited_ms === undefined ? null : h('span', { class: 'quiet time' }, ` ${span(member.waited_ms)}`)));
+}
+
+/** Every rebalance in words and figures, the newest first. */
+export function rebalances(events) {
+  const columns = [['When', 'time'], ['Generation', 'num'], ['Reason', ''], ['Culprit', ''],
+    ['Join', 'num'], ['Sync', 'num'], ['Members', 'num'], ['Changes', ''], ['Waited for', '']];
+  const rows = events.map((event) => [
+    when(event.started_ms),
+    event.outcome === 'completed' ? `${event.generation_before} → ${event.generation_after}` : words(event.outcome),
+    cause(event),
+    memberName(event.culprit),
+    span(event.join_phase_ms),
+    span(event.sync_phase_ms),
+    `${event.members_before} → ${event.members_after}`,
+    [named('joined', event.joined), named('left', event.left), named('evicted', event.evicted)],
+    waitedFor(event),
+  ]);
+  return table('Rebalances, the latest first', columns, rows, {
+    keys: events.map((event) => `rebalance-${event.started_ms}`),
+    empty: 'No finished rebalance is known.',
+  });
+}
+
+/** What was refused, to whom, and why. */
+export function refusals(list) {
+  const columns = [['When', 'time'], ['Member', ''], ['Answer', ''], ['Because', 'wide'], ['Times', 'num']];
+  const rows = list.map((refusal) => [
+    refusal.count > 1 ? `${timeOfDay(refusal.first_ms)} – ${timeOfDay(refusal.at_ms)}` : when(refusal.at_ms),
+    memberName(refusal.member),
+    [h('code', {}, refusal.error), h('div', { class: 'quiet' }, `to ${refusal.api}`)],
+    refusal.detail,
+    number(refusal.count ?? 1),
+  ]);
+  return section('refusals', 'Refused requests', 'why a member got an error',
+    table('Refused requests, the latest first', columns, rows, { empty: 'No request was refused.' }));
+}
+
+/** Whom the group waits for; ages count. */
+export function waiting(state) {
+  if (!state?.waiting?.length) return null;
+  const phase = state.phase ?? 'join';
+  const columns = [['Member', ''], ['Kind', ''], ['Has yet to', ''], ['For', 'num'], ['Given up in', 'num']];
+  const rows = state.waiting.map((member) => [
+    memberName(member),
+    member.kind,
+    member.for,
+    member.since_ms === null || member.since_ms === undefined ? '–' : clock(member.since_ms, 'age'),
+    member.deadline_ms === null || member.deadline_ms === undefined ? '–' : clock(member.deadline_ms, 'left'),
+  ]);
+  const title = `Waiting for ${state.waiting.length === 1 ? '1 member' : `${state.waiting.length} members`} to ${phase}`;
+  return h('div', { class: 'waiting' }, section('waiting', title,
+    `${state.joined} of ${state.expected} have`, table(title, columns, rows)));
+}
+
+function assignment(member) {
+  const parts = Object.entries(member.assigned ?? {}).map(([topic, partitions]) => h('div', {},
+    topic, h('span', { class: 'quiet' }, ` ${partitions.join(' ')}`)));
+  return parts.length ? parts : h('span', { class: 'quiet' }, '–');
+}
+
+/** Who is in the group, with what. */
+export function members(group) {
+  const columns = [['Member', ''], ['Member id', 'id'], ['Partitions', 'wide'], ['Session', 'num'], ['Rebalance', 'num']];
+  const rows = (group.members ?? []).map((member) => [
+    [memberName(member), member.member_id === group.leader ? h('span', { class: 'tag' }, 'leader') : null],
+    h('code', {}, member.member_id),
+    assignment(member),
+    span(member.session_timeout_ms),
+    span(member.rebalance_timeout_ms),
+  ]);
+  return section('members', 'Members', null, table('Members', columns, rows, { empty: 'Nobody is in the group.' }));
+}
+
+/** How far the group has read, and until when that is kept. */
+export function offsets(list) {
+  const columns = [['Topic', ''], ['Partition', 'num'], ['Offset', 'num'], ['Committed', 'num'], ['Expires', 'num'], ['Metadata', 'wide-only']];
+  const rows = list.map((offset) => [
+    offset.topic,
+    offset.partition,
+    number(offset.offset),
+    clock(offset.commit_ms, 'ago'),
+    offset.expire_ms === null ? h('span', { class: 'quiet' }, 'in use') : clock(offset.expire_ms, 'left'),
+    offset.metadata || h('span', { class: 'quiet' }, '–'),
+  ]);
+  return section('offsets', 'Committed offsets', null,
+    table('Committed offsets', columns, rows, { empty: 'Nothing is committed.', narrow: 'plain' }));
+}
+
+/** Flapping members and storms, each a sentence. */
+export function findings(list, link) {
+  if (!list?.length) return null;
+  const items = list.map((finding) => h('li', {},
+    link ? [h('a', { href: `#/groups/${encodeURIComponent(finding.group)}` }, finding.group), ' '] : null,
+    finding.sentence));
+  return h('div', { class: 'findings' }, section('findings', 'Worth a look', null, h('ul', {}, items)));
+}

@@ -1,0 +1,115 @@
+// Times, numbers and names as people read them, and what each reason looks like.
+
+import { h } from './dom.js';
+
+const FAMILIES = {
+  came: { title: 'a member came', mark: '+' },
+  went: { title: 'a member left', mark: '−' },
+  failed: { title: 'a member was given up', mark: '×' },
+  changed: { title: 'something changed', mark: '~' },
+  ruled: { title: 'an operator or a limit', mark: '!' },
+};
+
+const FAMILY = {
+  member_joined: 'came',
+  static_replaced: 'came',
+  member_left: 'went',
+  session_expired: 'failed',
+  rebalance_timeout: 'failed',
+  sync_timeout: 'failed',
+  pending_expired: 'failed',
+  leader_rejoined: 'changed',
+  metadata_changed: 'changed',
+  assignment_append_failed: 'ruled',
+  admin_removed: 'ruled',
+  admin_rebalance: 'ruled',
+  over_capacity: 'ruled',
+};
+
+/** The families of reasons, for the legend. */
+export const families = () => Object.entries(FAMILIES);
+
+/** The family of a reason: its colour, pattern and mark. */
+export const family = (reason) => FAMILY[reason] ?? 'ruled';
+
+/** The sign of a reason's family, which says without colour what its colour says. */
+export const mark = (reason) => FAMILIES[family(reason)].mark;
+
+/** `session_expired` in words. */
+export const words = (name) => String(name ?? '–').replaceAll('_', ' ');
+
+/** The states of Kafka's groups as words that may be broken. */
+export const stateWords = (state) => (state ?? 'gone').replace(/([a-z])([A-Z])/g, '$1 $2');
+
+/** A span of time: `120 ms`, `4.2 s`, `3 min 5 s`, `2 h 4 min`, `3 d`. */
+export function span(ms) {
+  const value = Math.max(0, ms);
+  if (value < 1000) return `${Math.round(value)} ms`;
+  if (value < 10_000) return `${(value / 1000).toFixed(1)} s`;
+  return coarse(value);
+}
+
+/** How long ago something was, in its largest unit. */
+export function ago(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86_400)} d ago`;
+}
+
+/** A span of time that counts in whole seconds. */
+export function coarse(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${minutes % 60} min`;
+  return `${Math.floor(hours / 24)} d`;
+}
+
+const two = (number) => String(number).padStart(2, '0');
+
+/** The local time of day. */
+export function timeOfDay(ms) {
+  const at = new Date(ms);
+  return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+/** The local day, as ISO writes it. */
+export function day(ms) {
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+}
+
+/** Day and time, the day left out if it is today. */
+export const when = (ms) => (day(ms) === day(Date.now()) ? timeOfDay(ms) : `${day(ms)} ${timeOfDay(ms)}`);
+
+/** A number with thin spaces between thousands. */
+export const number = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, '\u202f');
+
+/** What a member is called in a line: its instance, client or member id. */
+export const shortName = (member) => member.group_instance_id || member.client_id || member.member_id || 'an operator';
+
+/** A member with everything that tells it from others. */
+export function memberName(member) {
+  if (!member || !(member.member_id || member.client_id)) return h('span', { class: 'quiet' }, 'an operator');
+  const rest = [member.group_instance_id && member.client_id, (member.client_host || '').replace(/^\//, '')];
+  return h('span', { class: 'member', title: member.member_id },
+    h('b', {}, shortName(member)), ' ', h('span', { class: 'quiet' }, rest.filter(Boolean).join(' · ')));
+}
+
+/** A reason with the mark and colour of its family. */
+export function reasonChip(reason) {
+  return h('span', { class: `reason ${family(reason)}` },
+    h('span', { class: 'reason-mark', 'aria-hidden': 'true' }, mark(reason)), words(reason));
+}
+
+const STATE_MARKS = { Stable: '●', Empty: '○', PreparingRebalance: '◐', CompletingRebalance: '◑', Dead: '✕' };
+
+/** A state with a sign of its own. */
+export function stateChip(state) {
+  return h('span', { class: `state ${state ?? 'gone'}` },
+    h('span', { class: 'state-mark', 'aria-hidden': 'true' }, STATE_MARKS[state] ?? '·'), stateWords(state));
+}

@@ -1,0 +1,238 @@
+"""The page in a real browser: what it shows, that it stays live, and that everybody can use it."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
+from playwright.async_api import Browser, Page, expect
+
+from coordinator_server.group.reasons import Culprit, RebalanceReason, Refused
+from coordinator_server.observe.status import GroupSummary
+from tests.support.web import ALICE, NOW, FakeSide, rebalance
+
+EVIL = '<img src=x onerror="alert(1)">'
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+GROUP = "/#/groups/orders"
+
+
+async def show(page: Page, side: FakeSide, path: str = "/") -> None:
+    await page.goto(side.url + path)
+    await page.wait_for_selector("main table")
+
+
+async def rows(page: Page, table: str) -> list[list[str]]:
+    """The cells of a table, by its caption."""
+    found: list[list[str]] = await page.evaluate(
+        """caption => {
+            const table = [...document.querySelectorAll('table')].find(
+                (each) => each.caption.textContent.startsWith(caption));
+            return [...table.tBodies[0].rows].map((row) => [...row.cells].map((c) => c.innerText));
+        }""",
+        table,
+    )
+    return found
+
+
+async def test_groups_are_listed_with_state_and_last_reason(page: Page, side: FakeSide) -> None:
+    await show(page, side)
+    (row,) = await rows(page, "Groups")
+    assert row[0] == "orders"
+    assert "Preparing Rebalance" in row[1]
+    assert "admin rebalance" in row[3]
+    await expect(page.locator("#findings li").first).to_contain_text("made group 'orders'")
+
+
+async def test_the_list_is_searched_and_filtered_by_state(page: Page, side: FakeSide) -> None:
+    for name, state in (("billing", "Stable"), ("audit", "Empty")):
+        side.status.summaries[name] = GroupSummary(name, state, "consumer", "range", 1, 1)
+    await show(page, side)
+    await page.fill("#filter", "BILL")
+    await expect(page.locator("tbody tr")).to_have_count(1)
+    await page.fill("#filter", "")
+    await page.select_option("#states", "Empty")
+    assert [row[0] for row in await rows(page, "Groups")] == ["audit"]
+
+
+async def test_a_long_list_is_shown_in_parts(page: Page, side: FakeSide) -> None:
+    for number in range(250):
+        name = f"g{number:03}"
+        side.status.summaries[name] = GroupSummary(name, "Stable", "consumer", "range", 1, 1)
+    await show(page, side)
+    await expect(page.locator("tbody tr")).to_have_count(200)
+    await page.get_by_role("button", name="Show more groups").click()
+    await expect(page.locator("tbody tr")).to_have_count(251)
+
+
+async def test_the_timeline_draws_every_generation_and_every_member(
+    page: Page, side: FakeSide
+) -> None:
+    await show(page, side, GROUP)
+    columns = page.locator("svg.timeline .column")
+    await expect(columns).to_have_count(7)
+    labels = await page.locator("svg.timeline .reason-label").all_text_contents()
+    assert labels == [
+        "+ member joined",
+        "+ member joined",
+        "× session expired",  # noqa: RUF001 - the sign of its family
+        "~ metadata changed",
+        "− member left",  # noqa: RUF001 - the sign of its family
+        "! admin rebalance",
+        "+ member joined",
+    ]
+    assert await page.locator(".lane-names div").all_text_contents() == ["bob", "alice", "carol"]
+    assert await page.locator("svg.timeline .mark.evicted").count() == 1
+    assert await page.locator("svg.timeline .mark.left").count() == 1
+    assert await page.locator("svg.timeline .column.running").count() == 1
+
+
+async def test_the_table_under_the_picture_has_all_of_it(page: Page, side: FakeSide) -> None:
+    await show(page, side, GROUP)
+    table = await rows(page, "Rebalances")
+    changes = [row[1] for row in table]
+    assert changes == ["5 → 6", "4 → 5", "3 → 4", "2 → 3", "1 → 2", "0 → 1"]
+    newest, oldest = table[0], table[-1]
+    assert "a deploy" in newest[2]
+    assert newest[3] == "an operator"
+    assert [oldest[4], oldest[5], oldest[6]] == ["40 ms", "20 ms", "0 → 1"]
+    second = table[-2]
+    assert "rolling upgrade" in second[2]
+    assert "alice 35 ms" in second[8]
+
+
+async def test_refusals_waiting_and_offsets_are_said(page: Page, side: FakeSide) -> None:
+    await show(page, side, GROUP)
+    (refusal,) = await rows(page, "Refused")
+    assert "ILLEGAL_GENERATION" in refusal[2]
+    assert refusal[3] == "it sent generation 4, the group is at 5"
+    awaited = await rows(page, "Waiting for 2 members")
+    assert [row[1] for row in awaited] == ["dynamic", "pending"]
+    offsets = await rows(page, "Committed")
+    assert offsets[0][2].replace("\u202f", "") == "1234567"
+    assert offsets[0][4] == "in use"
+
+
+async def test_ages_count_while_nothing_else_happens(page: Page, side: FakeSide) -> None:
+    side.status.now = int(time.time() * 1000)
+    await show(page, side, GROUP)
+    age = page.locator("#waiting time[data-mode=age]").first
+    await expect(age).to_have_text(re.compile(r"\d+ s"))
+    await expect(age).not_to_have_text(await age.inner_text())
+
+
+async def test_a_rebalance_is_drawn_as_it_happens(page: Page, side: FakeSide) -> None:
+    await show(page, side, GROUP)
+    await expect(page.locator("#live-text")).to_have_text("live")
+    before = await page.locator("svg.timeline .column").count()
+    event = rebalance(RebalanceReason.SYNC_TIMEOUT, ALICE, NOW, sequence=7, generation_after=7)
+    side.status.events.append(event)
+    side.events.observe(event)
+    await expect(page.locator("svg.timeline .column")).to_have_count(before + 1)
+    assert "sync timeout" in (await rows(page, "Rebalances"))[0][2]
+
+
+async def test_focus_and_typed_text_survive_what_happens_meanwhile(
+    page: Page, side: FakeSide
+) -> None:
+    await show(page, side)
+    await expect(page.locator("#live-text")).to_have_text("live")
+    await page.locator("tbody a").focus()
+    event = rebalance(RebalanceReason.SYNC_TIMEOUT, ALICE, NOW, sequence=7)
+    side.status.events.append(event)
+    side.events.observe(event)
+    await expect(page.locator("tbody")).to_contain_text("sync timeout")
+    assert await page.evaluate("document.activeElement.textContent") == "orders"
+
+
+async def test_a_lost_connection_is_said_and_mended(
+    page: Page, side: FakeSide, troubles: list[str]
+) -> None:
+    await show(page, side)
+    await expect(page.locator("#live-text")).to_have_text("live")
+    side.events.close()
+    await expect(page.locator("#live-text")).to_have_text("reconnecting")
+    await expect(page.locator("#live-text")).to_have_text("live")
+
+
+async def test_hostile_ids_and_reasons_are_text(page: Page, side: FakeSide) -> None:
+    evil = Culprit(EVIL, EVIL, EVIL, EVIL)
+    side.status.summaries[EVIL] = GroupSummary(EVIL, "Stable", EVIL, EVIL, 1, 1)
+    event = rebalance(
+        RebalanceReason.MEMBER_JOINED, evil, NOW, group_id=EVIL, client_reason=EVIL, joined=(evil,)
+    )
+    side.status.events.append(event)
+    side.refusals.observe(Refused(NOW, EVIL, EVIL, EVIL, EVIL, EVIL, evil))
+    await show(page, side)
+    await page.get_by_role("link", name=EVIL).click()
+    await page.wait_for_selector("svg.timeline")
+    assert await page.locator("h1").text_content() == EVIL
+    assert await page.locator("main img").count() == 0
+
+
+async def test_a_group_that_is_not_there_is_said(
+    page: Page, side: FakeSide, troubles: list[str]
+) -> None:
+    await page.goto(f"{side.url}/#/groups/nope")
+    await expect(page.get_by_role("alert")).to_have_text("no group 'nope' here")
+    troubles.clear()  # the browser itself notes the 404
+
+
+async def test_a_group_that_is_gone_shows_what_is_remembered(
+    page: Page, side: FakeSide, troubles: list[str]
+) -> None:
+    side.status.summaries.clear()
+    await show(page, side, GROUP)
+    await expect(page.locator(".head")).to_contain_text("gone")
+    await expect(page.locator("svg.timeline .column")).to_have_count(7)
+    troubles.clear()  # the browser itself notes the 404
+
+
+async def test_everything_is_reached_with_the_keyboard(page: Page, side: FakeSide) -> None:
+    await show(page, side)
+    reached = set()
+    for _ in range(20):
+        await page.keyboard.press("Tab")
+        reached.add(await page.evaluate("document.activeElement.id || document.activeElement.href"))
+    assert {"filter", "states", f"{side.url}{GROUP}"} <= reached
+    await page.locator("tbody a").focus()
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("svg.timeline")
+    await page.locator(".picture .scroll").focus()
+    assert await page.evaluate("document.activeElement.getAttribute('aria-label')") == "Timeline"
+
+
+SCREENS = [(1280, 800), (360, 740)]
+
+
+@pytest.mark.parametrize("path", ["/", GROUP])
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_it_is_accessible_at_every_width_light_and_dark(
+    browser: Browser, side: FakeSide, path: str, width: int, height: int, scheme: Any
+) -> None:
+    page = await browser.new_page(
+        viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True
+    )
+    await show(page, side, path)
+    results = await Axe().run(page)
+    assert results.violations_count == 0, results.generate_report()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    await page.close()
+
+
+async def test_what_comes_later_moves_nothing_else(page: Page, side: FakeSide) -> None:
+    await show(page, side, GROUP)
+    await expect(page.locator("#live-text")).to_have_text("live")
+    await page.evaluate("""() => {
+        window.shifts = 0;
+        new PerformanceObserver((list) => {
+            for (const entry of list.getEntries()) window.shifts += entry.value;
+        }).observe({ type: 'layout-shift' });
+    }""")
+    event = rebalance(RebalanceReason.SYNC_TIMEOUT, ALICE, NOW, sequence=7, generation_after=7)
+    side.status.events.append(event)
+    side.events.observe(event)
+    await expect(page.locator("svg.timeline .column")).to_have_count(8)
+    assert await page.evaluate("window.shifts") < 0.1
