@@ -2,13 +2,16 @@
 
 `python -m benchmarks.compaction [MEGABYTES]` fills a partition with commits, half of which are out
 of date, and lets a server compact it. A member on another connection sends a heartbeat every
-millisecond meanwhile; what it waits is compared with a server that has nothing to compact.
+millisecond meanwhile; what it waits is compared with a server that has nothing to compact. On a
+machine with other work that says little; so last it prints how much CPU the compacting thread took
+between two turns of another thread, which bounds how long it can have kept the interpreter.
 """
 
 import socket
 import struct
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -17,6 +20,8 @@ from typing import Final, NamedTuple
 from benchmarks.load_time import RECORDS_PER_BATCH, commit
 from benchmarks.servers import CannotRun, Running, ours, two_cores
 
+from coordinator_server.storage.segments.cleaner import Throttle
+from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import TOPIC
 from protocol.batch import build_batch
@@ -29,9 +34,9 @@ PAUSE_SECONDS: Final = 0.001
 
 
 class Waits(NamedTuple):
-    """Of all heartbeats of a run, in milliseconds."""
+    """Of all heartbeats, or turns, of a run: how many, and milliseconds."""
 
-    heartbeats: int
+    number: int
     p50: float
     p99: float
     p999: float
@@ -142,6 +147,35 @@ def measure(directory: Path, settings: dict[str, str], *, compacts: bool) -> tup
     return summary(waits), seconds
 
 
+def measure_turns(directory: Path) -> Waits:
+    """CPU of a compaction without a bound on bytes between two turns of this thread."""
+    log = SegmentLog(directory / f"{TOPIC}-0", segment_bytes=SEGMENT_BYTES)
+    ended = threading.Event()
+
+    def run() -> None:
+        pace = Throttle(1e12, log.closing, threading.Event())
+        compact(log, pace=pace, wall_ms=lambda: 0, delete_retention_ms=86_400_000)
+        compacted.set()
+        ended.wait()
+
+    compacted = threading.Event()
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert thread.ident is not None
+    clock = time.pthread_getcpuclockid(thread.ident)
+    spent: list[float] = []
+    last = time.clock_gettime(clock)
+    while not compacted.is_set():
+        time.sleep(PAUSE_SECONDS / 2)
+        now = time.clock_gettime(clock)
+        spent.append(now - last)
+        last = now
+    ended.set()
+    thread.join()
+    log.close()
+    return summary(spent)
+
+
 def summary(waits: list[float]) -> Waits:
     """Percentiles, from seconds."""
     ordered = sorted(wait * 1_000 for wait in waits)
@@ -171,9 +205,16 @@ def main(megabytes: int) -> None:
             after = sum(path.stat().st_size for path in Path(place).rglob("*.log"))
         sizes = f", {size / 1e6:.0f} MB became {after / 1e6:.0f}" if compacts else ""
         print(
-            f"{name}: {waits.heartbeats} heartbeats in {seconds:.1f} s, p50 {waits.p50:.2f} ms, "
+            f"{name}: {waits.number} heartbeats in {seconds:.1f} s, p50 {waits.p50:.2f} ms, "
             f"p99 {waits.p99:.2f}, p999 {waits.p999:.2f}, longest {waits.longest:.1f}{sizes}"
         )
+    with tempfile.TemporaryDirectory() as place:
+        write(Path(place), megabytes)
+        turns = measure_turns(Path(place))
+    print(
+        f"CPU of the compaction between two of {turns.number} turns of another thread: "
+        f"p99 {turns.p99:.2f} ms, p999 {turns.p999:.2f}, longest {turns.longest:.1f}"
+    )
 
 
 if __name__ == "__main__":
