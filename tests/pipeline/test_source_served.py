@@ -1,0 +1,151 @@
+"""The source over Fetch: a running server's log has the same rows as its directories."""
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs the extra `pipeline`")
+
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from pipeline.source.broker import BrokerLog
+from pipeline.source.directory import DirectoryLog
+from pipeline.source.errors import SourceError
+from pipeline.source.options import parse
+from pipeline.source.stream import Position
+from tests.support.kafka import kafka
+from tests.support.server import ServerProcess
+from tests.support.wire import RawConnection, create_topic
+
+GROUPS = [f"reader-{number}" for number in range(6)]
+
+
+def commit(bootstrap: str, group: str, offset: int) -> None:
+    """Commit an offset as a consumer without members does."""
+    partition = {
+        "partition_index": 1,
+        "committed_offset": offset,
+        "committed_leader_epoch": 3,
+        "committed_metadata": "where",
+    }
+    deadline = time.monotonic() + 30
+    with RawConnection(bootstrap) as connection:
+        while True:
+            reply = connection.call(
+                "OffsetCommit",
+                7,
+                group_id=group,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                group_instance_id=None,
+                topics=[{"name": "orders", "partitions": [partition]}],
+            )
+            if reply["topics"][0]["partitions"][0]["error_code"] == "NONE":
+                return
+            # A broker learns of a new topic, and loads its groups, some time after it says so.
+            assert time.monotonic() < deadline, reply
+            time.sleep(0.05)
+
+
+def rows(log: BrokerLog | DirectoryLog) -> list[dict[str, Any]]:
+    found = []
+    for partition in log.partitions():
+        start, end = log.bounds(partition)
+        batches = list(log.read(partition, start, end))
+        found += [row for batch in batches for row in batch.to_pylist()]
+    return found
+
+
+def both(bootstrap: str, data: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What Fetch says, and what the files say."""
+    files = {"path": str(data), "pastHighWatermark": "true"}
+    return rows(BrokerLog(parse({"bootstrap": bootstrap}))), rows(DirectoryLog(parse(files)))
+
+
+def test_a_server_of_ours_sends_what_is_in_its_directories(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        create_topic(server.bootstrap, "orders", 2)
+        for number, group in enumerate(GROUPS):
+            commit(server.bootstrap, group, number)
+        log = BrokerLog(parse({"bootstrap": server.bootstrap}))
+        first = log.latest({}, {})
+        commit(server.bootstrap, GROUPS[0], 100)
+        second = log.latest(first, {})
+        moved = [name for name in second if second[name]["next"] > first[name]["next"]]
+        assert len(moved) == 1
+        begin, end = first[moved[0]]["next"], second[moved[0]]["next"]
+        new = [row for batch in log.read(int(moved[0]), begin, end) for row in batch.to_pylist()]
+        assert [(row["group_id"], row["committed_offset"]) for row in new] == [(GROUPS[0], 100)]
+        sent, stored = both(server.bootstrap, tmp_path / "data")
+    assert sent == stored
+    commits = [(row["group_id"], row["committed_offset"]) for row in sent if row["kind"] == 1]
+    expected = [*((group, number) for number, group in enumerate(GROUPS)), (GROUPS[0], 100)]
+    assert sorted(commits) == sorted(expected)
+
+
+def test_a_stream_over_a_log_that_became_shorter_begins_its_next_incarnation(
+    tmp_path: Path,
+) -> None:
+    with ServerProcess(tmp_path) as server:
+        create_topic(server.bootstrap, "orders", 2)
+        commit(server.bootstrap, GROUPS[0], 1)
+        log = BrokerLog(parse({"bootstrap": server.bootstrap}))
+        now = log.latest({}, {})
+        beyond = {name: Position(form["next"] + 5).form() for name, form in now.items()}
+        again = log.latest(beyond, {})
+    assert {form["inc"] for form in again.values()} == {1}
+    assert [form["from"] for form in again.values()] == [0] * len(again)
+    assert [form["next"] for form in again.values()] == [form["next"] for form in now.values()]
+
+
+def test_nobody_at_the_address_and_no_such_topic_are_told_clearly(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"bootstrap: no answer from 127\.0\.0\.1:1: "):
+        BrokerLog(parse({"bootstrap": "127.0.0.1:1"})).partitions()
+    with pytest.raises(SourceError, match="option bootstrap: 'here', expected host:port"):
+        BrokerLog(parse({"bootstrap": "here"}))
+    with ServerProcess(tmp_path) as server:
+        options = {"bootstrap": server.bootstrap, "topic": "missing"}
+        with pytest.raises(SourceError, match="topic missing: UNKNOWN_TOPIC_OR_PARTITION"):
+            BrokerLog(parse(options)).partitions()
+
+
+def commit_in_transaction(bootstrap: str, group: str, offset: int, *, end: str) -> None:
+    """Commit an offset in a transaction and end it by `commit_transaction` or its opposite."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{group}-{end}"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    metadata = consumer.consumer_group_metadata()
+    producer.send_offsets_to_transaction([TopicPartition("orders", 0, offset)], metadata, 30)
+    getattr(producer, end)(30)
+    consumer.close()
+
+
+@pytest.mark.slow
+def test_a_real_kafka_sends_what_is_in_its_directories_and_we_read_both(tmp_path: Path) -> None:
+    settings = {
+        "offsets.topic.compression.codec": "4",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+    }
+    with kafka(tmp_path, settings) as broker:
+        create_topic(broker.bootstrap, "orders", 2)
+        for number, group in enumerate(GROUPS):
+            commit(broker.bootstrap, group, number)
+        commit_in_transaction(broker.bootstrap, "txn", 7, end="commit_transaction")
+        commit_in_transaction(broker.bootstrap, "txn", 8, end="abort_transaction")
+        sent, stored = both(broker.bootstrap, broker.data)
+        options = {"bootstrap": broker.bootstrap, "isolation": "read_committed"}
+        committed = rows(BrokerLog(parse(options)))
+    assert sent == stored
+    assert not [row for row in sent if row["problem"]]
+    plain = [row for row in sent if row["kind"] == 1 and not row["is_txn"]]
+    assert {(row["group_id"], row["committed_offset"]) for row in plain} == {
+        (group, number) for number, group in enumerate(GROUPS)
+    }
+    txn = [(row["committed_offset"], row["control_type"]) for row in sent if row["is_txn"]]
+    assert txn == [(7, None), (None, "commit"), (8, None), (None, "abort")]
+    seen = [row["committed_offset"] for row in committed if row["is_txn"]]
+    assert seen == [7, None, None]

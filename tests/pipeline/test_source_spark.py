@@ -1,0 +1,99 @@
+"""The data source in a Spark session: what `format("coordinator_log")` gives, batch and stream."""
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pipeline.records_schema import RECORDS
+from pipeline.source.datasource import register
+from protocol.batch import build_batch
+from tests.support.coordinator_log import commits, segment
+from tests.support.processes import ROOT
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: none in PATH"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """A session whose workers are this interpreter and see this project."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    builder = SparkSession.builder.master("local[2]").config(map=settings)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Two log partitions of 30 commits each, in two segments."""
+    for number in (0, 3):
+        directory = tmp_path / "log" / f"__consumer_offsets-{number}"
+        directory.mkdir(parents=True)
+        segment(directory).write_bytes(build_batch(commits(f"g{number}", 20)))
+        last = build_batch(commits(f"g{number}", 10, 20), 20)
+        segment(directory, 20).write_bytes(last + last[:50])
+    return tmp_path / "log"
+
+
+def places(frame: DataFrame) -> list[tuple[int, int]]:
+    """Partition and offset of each row, in order; commits say at which offset they are."""
+    rows = frame.select("log_partition", "log_offset", "committed_offset").collect()
+    assert all(row.log_offset == row.committed_offset for row in rows)
+    return sorted((row.log_partition, row.log_offset) for row in rows)
+
+
+def test_a_batch_has_every_record_in_the_documented_schema(spark: SparkSession, log: Path) -> None:
+    frame = spark.read.format("coordinator_log").load(str(log))
+    assert to_arrow_schema(frame.schema, timezone="UTC").equals(RECORDS)
+    assert places(frame) == [(number, at) for number in (0, 3) for at in range(30)]
+    reader = spark.read.format("coordinator_log").option("columns", "group_id")
+    assert reader.load(str(log)).distinct().count() == 2
+
+
+def test_a_directory_that_is_no_log_is_told_in_the_error(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    frame = spark.read.format("coordinator_log").load(str(tmp_path / "missing"))
+    with pytest.raises(Exception, match="there is no such directory"):
+        frame.count()
+
+
+def test_a_stream_goes_on_where_its_checkpoint_stands(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    def run() -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        query = (
+            spark.readStream.format("coordinator_log")
+            .load(str(log))
+            .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .foreachBatch(lambda frame, _: found.extend(places(frame)))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return sorted(found)
+
+    assert run() == [(number, at) for number in (0, 3) for at in range(30)]
+    active = segment(log / "__consumer_offsets-3", 20)
+    whole = active.read_bytes()[:-50]
+    active.write_bytes(whole + build_batch(commits("g3", 5, 30), 30))
+    segment(log / "__consumer_offsets-3").unlink()
+    assert run() == [(3, at) for at in range(30, 35)]
+    assert run() == []
