@@ -4,7 +4,7 @@ A group with a history costs some 200 bytes a rebalance; as events it would be t
 """
 
 from collections.abc import Iterator, Sequence
-from typing import cast, overload
+from typing import Any, cast
 
 from coordinator_server.group.reasons import (
     Counts,
@@ -83,11 +83,7 @@ class PastEvents(Sequence[RebalanceEvent]):
     def __repr__(self) -> str:
         return f"<{len(self)} rebalances of {self._group_id!r}>"
 
-    @overload
-    def __getitem__(self, index: int) -> RebalanceEvent: ...
-    @overload
-    def __getitem__(self, index: slice) -> "PastEvents": ...
-    def __getitem__(self, index: int | slice) -> "RebalanceEvent | PastEvents":
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return PastEvents(self._group_id, self._past[index])
         return unpack(self._group_id, self._past[index])

@@ -189,13 +189,15 @@ def find(group_id: str, incidents: list[_Incident], limits: FlappingLimits) -> l
         for value, numbers in _by(subject, incidents).items():
             if len(numbers - explained) > limits.max_by_one:
                 about = _Case(FindingKind.FLAPPING_MEMBER, group_id, subject, value)
-                found.append(_finding(about, [incidents[n] for n in sorted(numbers)], limits))
+                times = [incidents[number].at_ms for number in numbers]
+                found.append(_finding(about, times, incidents, limits))
                 explained |= numbers
     rebalances = [incident for incident in incidents if incident.is_rebalance]
     if len(rebalances) > limits.max_of_group:
         value = _commonest_client(rebalances)
         about = _Case(FindingKind.REBALANCE_STORM, group_id, Subject.CLIENT, value)
-        found.append(_finding(about, incidents, limits))
+        times = [incident.at_ms for incident in rebalances]
+        found.append(_finding(about, times, incidents, limits))
     return found
 
 
@@ -240,8 +242,9 @@ def _commonest_client(incidents: Iterable[_Incident]) -> str:
     return clients.most_common(1)[0][0]
 
 
-def _finding(case: _Case, incidents: list[_Incident], limits: FlappingLimits) -> Finding:
-    times = [incident.at_ms for incident in incidents if incident.is_rebalance]
+def _finding(
+    case: _Case, times: list[int], incidents: list[_Incident], limits: FlappingLimits
+) -> Finding:
     cause = _likely_cause(case, incidents)
     return Finding(
         kind=case.kind,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.group.context import Limits
+from coordinator_server.group.deletion import Expiry
 from coordinator_server.group.effects import DONE
 from coordinator_server.group.events import ExpireOffsets, Loaded, TopicsDeleted
 from coordinator_server.group.offsets import OffsetStore
@@ -248,3 +249,19 @@ def test_an_empty_group_with_nothing_but_an_open_transaction_does_not_expire() -
     apply(story.group, KEY, VALUE, producer_id=7, order=1)
     story.handle(ExpireOffsets())
     assert story.state == "Empty"
+
+
+def test_whoever_asks_is_told_when_an_offset_would_expire() -> None:
+    story = short_lived()
+    assert Expiry(story.group, story.limits).of("orders", VALUE) is None
+    a, b = (story.member(name, protocols=ORDERS, session=1_800_000) for name in "ab")
+    story.settle(a, b)
+    a.commit(offset(1), offset(1, topic="other"))
+    value = story.group.offsets.committed["orders"][0]
+    expiry = Expiry(story.group, story.limits)
+    assert expiry.of("orders", value) is None
+    assert expiry.of("other", value) == story.wall + RETENTION_MS
+    a.leave()
+    assert Expiry(story.group, story.limits).of("other", value) is None
+    b.leave()
+    assert Expiry(story.group, story.limits).of("orders", value) == story.wall + RETENTION_MS

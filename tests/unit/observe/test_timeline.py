@@ -1,7 +1,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
+from coordinator_server.group.reasons import (
+    NOT_WRITTEN,
+    GroupRemoved,
+    Outcome,
+    RebalanceEvent,
+    RebalanceStarted,
+)
 from coordinator_server.observe.timeline import Timeline
 
 MakeEvent = Callable[..., RebalanceEvent]
@@ -63,3 +69,26 @@ def test_a_group_without_rebalances_has_none() -> None:
     timeline = Timeline()
     assert timeline.of("orders") == []
     assert timeline.latest("orders") is None
+
+
+def test_what_the_log_has_is_read_from_there(make_event: Callable[..., RebalanceEvent]) -> None:
+    written = [make_event(sequence=number, ended_ms=1_000 * number) for number in range(3)]
+    timeline = Timeline(lambda group_id: written if group_id == "orders" else ())
+    aborted = make_event(outcome=Outcome.ABORTED, sequence=NOT_WRITTEN, ended_ms=1_500)
+    for event in (*written, aborted):
+        timeline.observe(event)
+    assert timeline.of("orders") == [written[2], aborted, written[1], written[0]]
+    assert timeline.of("orders", 1) == [written[2]]
+    assert timeline.latest("orders") == written[2]
+    assert timeline.count_since("orders", 1_500) == 2
+    assert timeline.count_since("other", 0) == 0
+
+
+def test_the_history_of_a_group_that_is_gone_is_remembered(
+    make_event: Callable[..., RebalanceEvent],
+) -> None:
+    timeline = Timeline(lambda _group_id: ())
+    timeline.observe(GroupRemoved("orders", [make_event(sequence=0)]))
+    timeline.observe(GroupRemoved("empty", []))
+    assert timeline.of("orders") == [make_event(sequence=0)]
+    assert timeline.of("empty") == []

@@ -1,0 +1,72 @@
+"""What operators do: kick a member, force a rebalance, reset the offsets of an Empty group."""
+
+from coordinator_server.group.context import Limits
+from coordinator_server.group.reasons import NOBODY, RebalanceReason
+from protocol.errors import ErrorCode
+from tests.support.story import Story, offset
+
+
+def test_a_kicked_member_is_the_culprit_with_the_operators_words() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    assert story.kick(b.member_id, why="stuck since noon").error is ErrorCode.NONE
+    assert b.heartbeat().error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert a.heartbeat().error is ErrorCode.REBALANCE_IN_PROGRESS
+    a.join()
+    a.sync({a: b""})
+    event = story.rebalances[-1]
+    assert event.reason is RebalanceReason.ADMIN_REMOVED
+    assert (event.culprit.client_id, event.client_reason) == ("b", "stuck since noon")
+    assert [who.client_id for who in event.left] == ["b"]
+    assert story.removed[-1] == ("b", "admin_removed")
+
+
+def test_the_last_that_was_waited_for_being_kicked_ends_the_join_phase() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    assert story.force_rebalance().error is ErrorCode.NONE
+    joined = a.join()
+    story.advance(700)
+    story.kick(b.member_id)
+    assert joined.joined.generation == 2
+    a.sync({a: b""})
+    waited = story.rebalances[-1].waited_for
+    assert [(who.client_id, waited_ms) for who, waited_ms in waited] == [("b", 700)]
+
+
+def test_a_kick_without_any_name_finds_nobody() -> None:
+    story = Story()
+    story.stable("a")
+    assert story.kick("").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert story.kick("", "nobody").error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_forced_rebalance_has_nobody_as_culprit() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    story.force_rebalance("new brokers")
+    b.join(), a.join()
+    story.sync_all(a, b)
+    event = story.rebalances[-1]
+    assert event.reason is RebalanceReason.ADMIN_REBALANCE
+    assert (event.culprit, event.client_reason) == (NOBODY, "new brokers")
+    assert (event.generation_before, event.generation_after) == (1, 2)
+
+
+def test_offsets_are_reset_only_where_no_member_would_miss_it() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.commit(offset(7))
+    assert story.reset(offset(3)).error is ErrorCode.NON_EMPTY_GROUP
+    a.leave()
+    assert story.reset(offset(3), offset(4, topic="new")).error is ErrorCode.NONE
+    committed = story.group.offsets.committed
+    assert committed["orders"][0].offset == 3
+    assert committed["new"][0].offset == 4
+
+
+def test_the_history_can_be_left_out_of_the_log() -> None:
+    story = Story(limits=Limits(history_retention_ms=0))
+    story.stable("a")
+    assert story.group.past == ()
+    assert story.rebalances[-1].sequence == -1

@@ -1,0 +1,207 @@
+"""What the log tells of a finished rebalance, and for how long: headers and history records."""
+
+from dataclasses import replace
+from typing import Any
+
+from coordinator_server.group.classic.story import MAX_HEADER_BYTES
+from coordinator_server.group.context import Limits
+from coordinator_server.group.effects import Write
+from coordinator_server.group.events import ExpireOffsets
+from coordinator_server.group.past import PastEvents, dropped, kept, next_sequence, pack
+from coordinator_server.group.reasons import Culprit, GroupRemoved, RebalanceEvent, Round, Waited
+from protocol.history import MAX_HISTORY_BYTES, RebalanceHistoryKey
+from protocol.records import GroupMetadataKey
+from tests.support.story import Story
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+def past_of(story: Story) -> list[RebalanceEvent]:
+    return list(PastEvents(story.group_id, story.group.past))
+
+
+def group_writes(story: Story) -> list[Write]:
+    return [write for write in story.writes if isinstance(write.key, GroupMetadataKey)]
+
+
+def history_writes(story: Story) -> list[Write]:
+    return [write for write in story.writes if isinstance(write.key, RebalanceHistoryKey)]
+
+
+def headers_of(write: Write) -> dict[str, str]:
+    return {name: value.decode() for name, value in write.headers}
+
+
+def rebalanced(story: Story, times: int) -> Any:
+    """A group of one member that has rebalanced so often."""
+    (a,) = story.stable("a")
+    for _ in range(times - 1):
+        story.force_rebalance()
+        a.join()
+        a.sync({a: b""})
+    return a
+
+
+def test_a_history_record_follows_the_record_that_closes_the_rebalance() -> None:
+    story = Story()
+    story.stable("a")
+    *_, group, history = story.writes
+    assert isinstance(group.key, GroupMetadataKey)
+    assert history.key == RebalanceHistoryKey("group", 1, 0)
+    assert past_of(story) == [story.rebalances[-1]]
+    assert past_of(story)[0].duration_ms == story.rebalances[-1].join_phase_ms
+
+
+def test_a_group_that_emptied_is_told_as_well() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave("bye")
+    assert past_of(story) == story.rebalances
+    assert [event.outcome.value for event in past_of(story)] == ["completed", "emptied"]
+    assert headers_of(group_writes(story)[-1])["rb.outcome"] == "emptied"
+
+
+def test_the_record_that_closes_a_rebalance_says_why_in_its_headers() -> None:
+    story = Story()
+    a = story.member("a", "one")
+    began = story.wall
+    a.enter("rolling upgrade")
+    story.advance(6_000)
+    story.advance(40)
+    a.sync({a: b""})
+    made, closed = group_writes(story)
+    assert made.headers == ()
+    assert headers_of(closed) == {
+        "rb.reason": "member_joined",
+        "rb.outcome": "completed",
+        "rb.member": a.member_id,
+        "rb.client": "a",
+        "rb.host": "/a",
+        "rb.start": str(began),
+        "rb.join_end": str(began + 3_000),
+        "rb.end": str(began + 6_040),
+        "rb.prev_gen": "0",
+        "rb.prev_state": "Empty",
+        "rb.sequence": "0",
+        "rb.members_before": "0",
+        "rb.instance": "one",
+        "rb.client_reason": "rolling upgrade",
+        "rb.joined": "1",
+    }
+
+
+def test_headers_are_bounded_whatever_clients_are_called() -> None:
+    story = Story()
+    a = story.member("\N{GRINNING FACE}" * 2_000, "\u00e9" * 3_000)
+    a.enter("why " * 5_000)
+    story.advance(6_000)
+    a.sync({a: b""})
+    (closed,) = [write for write in group_writes(story) if write.headers]
+    size = sum(len(name) + len(value) for name, value in closed.headers)
+    assert size <= MAX_HEADER_BYTES
+    assert headers_of(closed)["rb.client"] == "\N{GRINNING FACE}" * 25
+    history = history_writes(story)[-1].value
+    assert isinstance(history, bytes)
+    assert len(history) <= MAX_HISTORY_BYTES
+
+
+def test_records_that_close_no_rebalance_have_no_headers() -> None:
+    story = Story()
+    a = story.member("a", "one")
+    story.settle(a)
+    before = len(group_writes(story))
+    a.restarted().join()
+    assert [write.headers for write in group_writes(story)[before:]] == [()]
+
+
+def test_an_assignment_never_fails_for_its_story() -> None:
+    story = Story(limits=Limits(max_append_bytes=2_000))
+    (a,) = story.stable("a")
+    assert a.heartbeat().error == 0
+    assert group_writes(story)[-1].headers == ()
+    assert history_writes(story) == []
+    assert story.rebalances[-1].sequence == -1
+
+
+def test_the_past_and_its_numbers_survive_a_restart() -> None:
+    story = Story()
+    a = rebalanced(story, 2)
+    before = past_of(story)
+    story.restart()
+    assert past_of(story) == before
+    story.force_rebalance()
+    a.join()
+    a.sync({a: b""})
+    assert [event.sequence for event in past_of(story)] == [0, 1, 2]
+
+
+def test_no_group_keeps_more_than_it_may() -> None:
+    story = Story(limits=Limits(history_max_rebalances=3))
+    rebalanced(story, 5)
+    assert [event.sequence for event in past_of(story)] == [2, 3, 4]
+    gone = [write.key for write in history_writes(story) if write.value is None]
+    assert gone == [RebalanceHistoryKey("group", 1, 0), RebalanceHistoryKey("group", 2, 1)]
+
+
+def test_a_rebalance_is_kept_for_its_retention() -> None:
+    story = Story()
+    a = rebalanced(story, 1)
+    story.wall += 3 * DAY_MS
+    story.force_rebalance()
+    a.join()
+    a.sync({a: b""})
+    story.wall += 4 * DAY_MS
+    story.handle(ExpireOffsets())
+    assert len(past_of(story)) == 2
+    story.wall += 1
+    story.handle(ExpireOffsets())
+    assert [event.sequence for event in past_of(story)] == [1]
+
+
+def test_the_history_goes_with_its_group_and_observers_are_told() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    story.delete()
+    assert story.group.past == ()
+    *_, last = story.writes
+    assert (last.key, last.value) == (GroupMetadataKey("group"), None)
+    (removed,) = [seen for seen in story.observed if isinstance(seen, GroupRemoved)]
+    assert list(removed.past) == story.rebalances
+    assert repr(removed.past) == "<2 rebalances of 'group'>"
+    assert list(removed.past[1:]) == story.rebalances[1:]
+    assert removed.past[-1] == story.rebalances[-1]
+
+
+def test_a_rebalance_told_twice_by_the_log_is_one() -> None:
+    story = Story()
+    rebalanced(story, 3)
+    first, second, third = story.group.past
+    assert kept(story.group.past, second) == (first, third, second)
+    assert dropped(story.group.past, RebalanceHistoryKey("group", 2, 1)) == (first, third)
+    assert dropped((), RebalanceHistoryKey("group", 2, 1)) == ()
+    assert (next_sequence(()), next_sequence(story.group.past)) == (0, 3)
+
+
+def test_lists_are_cut_until_they_fit_and_counts_are_kept() -> None:
+    story = Story()
+    story.stable("a")
+    (event,) = story.rebalances
+    many = tuple(
+        Culprit(f"member-{n}" * 20, f"instance-{n}" * 20, "c" * 300, "h") for n in range(90)
+    )
+    large = replace(
+        event,
+        joined=many,
+        left=many,
+        evicted=many,
+        waited_for=tuple(Waited(who, 5) for who in many),
+        rounds=tuple(Round(event.reason, who, "why") for who in many[:20]),
+        counts=event.counts._replace(joined=1_000),
+    )
+    packed = pack(large)
+    assert len(packed) <= MAX_HISTORY_BYTES
+    (read,) = PastEvents("group", (packed,))
+    assert 0 < len(read.joined) < 90
+    assert read.counts.joined == 1_000
+    assert len(read.joined[0].client_id) == 255

@@ -1,0 +1,159 @@
+"""Stories of members that flap, each with the cause that should be suspected."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pytest
+
+from coordinator_server.group.reasons import (
+    NOBODY,
+    Culprit,
+    MemberRemoved,
+    Observation,
+    RebalanceEvent,
+    RebalanceReason,
+    RebalanceStarted,
+    Refused,
+    RemovalReason,
+    Round,
+)
+from coordinator_server.observe.flapping import (
+    MAX_GROUPS,
+    Finding,
+    FindingKind,
+    Flapping,
+    FlappingLimits,
+    LikelyCause,
+    Subject,
+)
+from coordinator_server.observe.forms import finding_form
+
+Make = Callable[..., RebalanceEvent]
+R = RebalanceReason
+NOON = 1_700_000_000_000
+MINUTE = 60_000
+POLL_WORDS = "consumer poll timeout has expired."
+
+
+def client(number: int, name: str = "app", host: str = "/10.0.0.1") -> Culprit:
+    """A client that is a new member each time."""
+    return Culprit(f"{name}-{number}", None, name, host)
+
+
+def rebalances(
+    make: Make, causes: Iterable[tuple[R, Culprit, str | None]], every_ms: int = MINUTE
+) -> list[Observation]:
+    return [
+        make(rounds=(Round(*cause),), ended_ms=NOON + number * every_ms)
+        for number, cause in enumerate(causes)
+    ]
+
+
+def found(
+    observations: Iterable[Observation], at: int = NOON + 9 * MINUTE, **limits: int
+) -> list[Finding]:
+    flapping = Flapping(lambda: at, FlappingLimits(**limits))
+    for observation in observations:
+        flapping.observe(observation)
+    return flapping.findings()
+
+
+def causes(*reasons: R, words: str | None = None) -> list[tuple[R, Culprit, str | None]]:
+    """The same client again and again, as a new member each time."""
+    return [(reason, client(number), words) for number, reason in enumerate(reasons)]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "words", "cause"),
+    [
+        ([R.SESSION_EXPIRED, R.MEMBER_JOINED] * 4, None, LikelyCause.SESSION_TIMEOUT),
+        ([R.MEMBER_LEFT, R.MEMBER_JOINED] * 4, POLL_WORDS, LikelyCause.POLL_INTERVAL),
+        ([R.MEMBER_LEFT, R.MEMBER_JOINED] * 4, "the consumer is being closed", LikelyCause.RESTART),
+        ([R.STATIC_REPLACED] * 8, None, LikelyCause.RESTART),
+        ([R.METADATA_CHANGED] * 8, None, LikelyCause.DIFFERING_PROTOCOLS),
+        ([R.LEADER_REJOINED] * 8, None, LikelyCause.UNKNOWN),
+    ],
+)
+def test_a_client_that_flaps_is_named_with_the_likely_cause(
+    make_event: Make, reasons: list[R], words: str | None, cause: LikelyCause
+) -> None:
+    (finding,) = found(rebalances(make_event, causes(*reasons, words=words)))
+    assert (finding.kind, finding.subject) == (FindingKind.FLAPPING_MEMBER, Subject.CLIENT)
+    assert (finding.value, finding.count, finding.likely_cause) == ("app", 8, cause)
+    assert (finding.first_ms, finding.last_ms) == (NOON, NOON + 7 * MINUTE)
+    assert finding.sentence.startswith(
+        "client 'app' made group 'orders' rebalance 8 times within 10 minutes; "
+    )
+    assert finding_form(finding)["likely_cause"] == cause.value
+
+
+def test_the_narrowest_subject_that_explains_it_is_named(make_event: Make) -> None:
+    same = Culprit("app-1", "one", "app", "/10.0.0.1")
+    (finding,) = found(rebalances(make_event, [(R.LEADER_REJOINED, same, None)] * 7))
+    assert (finding.subject, finding.value) == (Subject.MEMBER, "app-1")
+
+
+def test_a_host_is_named_where_its_clients_have_different_names(make_event: Make) -> None:
+    who = [client(number, name=f"app-{number}") for number in range(7)]
+    (finding,) = found(rebalances(make_event, [(R.SESSION_EXPIRED, one, None) for one in who]))
+    assert (finding.subject, finding.value) == (Subject.HOST, "/10.0.0.1")
+
+
+def test_as_many_rebalances_as_are_allowed_are_no_flapping(make_event: Make) -> None:
+    assert found(rebalances(make_event, causes(*[R.MEMBER_LEFT] * 5))) == []
+
+
+def test_what_lies_before_the_window_does_not_count(make_event: Make) -> None:
+    observations = rebalances(make_event, causes(*[R.MEMBER_LEFT] * 8))
+    assert found(observations, at=NOON + 12 * MINUTE + 1) == []
+    assert found(observations, at=NOON + 60 * MINUTE) == []
+
+
+def test_many_members_that_cause_one_rebalance_each_are_a_storm(make_event: Make) -> None:
+    crowd = [
+        (R.MEMBER_JOINED, client(n, name=f"app-{n}", host=f"/10.0.0.{n}"), None) for n in range(11)
+    ]
+    (finding,) = found(rebalances(make_event, crowd, every_ms=1_000))
+    assert (finding.kind, finding.count) == (FindingKind.REBALANCE_STORM, 11)
+    assert finding.sentence.startswith("group 'orders' rebalanced 11 times within 10 minutes")
+
+
+def test_a_rolling_start_within_one_rebalance_counts_once(make_event: Make) -> None:
+    rounds = tuple(Round(R.MEMBER_JOINED, client(number), None) for number in range(8))
+    assert found([make_event(rounds=rounds, ended_ms=NOON)]) == []
+
+
+def test_an_operator_is_no_flapping_member(make_event: Make) -> None:
+    assert found(rebalances(make_event, [(R.ADMIN_REBALANCE, NOBODY, "again")] * 8)) == []
+
+
+def test_members_that_do_not_join_in_time_work_too_long(make_event: Make) -> None:
+    joins = rebalances(make_event, causes(*[R.MEMBER_JOINED] * 7))
+    removed = [MemberRemoved("orders", RemovalReason.JOIN_TIMEOUT, client(n)) for n in range(3)]
+    (finding,) = found([*joins, *removed])
+    assert finding.likely_cause is LikelyCause.POLL_INTERVAL
+    assert finding.count == 7
+
+
+def test_refused_protocols_speak_for_differing_ones(make_event: Make) -> None:
+    crowd = [
+        (R.MEMBER_JOINED, client(n, name=f"app-{n}", host=f"/10.0.0.{n}"), None) for n in range(11)
+    ]
+    error, rule = "INCONSISTENT_GROUP_PROTOCOL", "protocol_inconsistent"
+    refused = Refused(NOON, "orders", "JoinGroup", error, rule, "", client(1))
+    observations = [*rebalances(make_event, crowd, every_ms=1_000), refused]
+    (finding,) = found(observations)
+    assert finding.likely_cause is LikelyCause.DIFFERING_PROTOCOLS
+    assert found([replace(refused, rule="group_full")]) == []
+
+
+def test_groups_are_apart_and_bounded(make_event: Make, started: RebalanceStarted) -> None:
+    flapping = Flapping(lambda: NOON)
+    flapping.observe(started)
+    for number in range(MAX_GROUPS + 1):
+        for _ in range(6):
+            event = make_event(group_id=f"group-{number}", ended_ms=NOON, rounds=())
+            flapping.observe(event)
+    assert flapping.findings("group-0") == []
+    assert [finding.group_id for finding in flapping.findings("group-7")] == ["group-7"]
+    assert len(flapping.findings()) == MAX_GROUPS

@@ -1,0 +1,192 @@
+"""What the running coordinator tells of its groups: past, refusals, whom they wait for, offsets."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from coordinator_server.group.reasons import Observation, RebalanceEvent, Refused
+from coordinator_server.observe.forms import offset_form, waiting_form
+from coordinator_server.observe.refusals import Refusals
+from coordinator_server.observe.status import AdminResult
+from coordinator_server.runtime.admin import CoordinatorAdmin
+from coordinator_server.runtime.status import CoordinatorStatus
+from protocol.subscription import Assignment, Subscription, encode_assignment, encode_subscription
+from tests.support.desk import Desk, settle
+from tests.support.story import offset
+
+NOWHERE = AdminResult("GROUP_ID_NOT_FOUND", "Group nowhere not found.")
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    desk = await Desk().start()
+    yield desk
+    await desk.stop()
+
+
+def refused(desk: Desk) -> list[Refused]:
+    return [seen for seen in desk.observed if isinstance(seen, Refused)]
+
+
+async def test_the_past_is_there_again_after_a_restart(desk: Desk) -> None:
+    seat = desk.seat()
+    a = seat.member("a")
+    await seat.settled(a)
+    before = list(CoordinatorStatus(desk.coordinator).past("group"))
+    assert before == [seen for seen in desk.observed if isinstance(seen, RebalanceEvent)]
+    again = await Desk(desk.storage).start()
+    assert list(CoordinatorStatus(again.coordinator).past("group")) == before
+    assert list(CoordinatorStatus(again.coordinator).past("nowhere")) == []
+
+
+async def test_a_refusal_says_what_was_sent_and_since_when_something_else_holds(desk: Desk) -> None:
+    seat = desk.seat()
+    a = seat.member("a")
+    await seat.settled(a)
+    desk.observed.clear()
+    a.heartbeat(7)
+    (told,) = refused(desk)
+    assert (told.api, told.error, told.rule) == (
+        "Heartbeat",
+        "ILLEGAL_GENERATION",
+        "generation_differs",
+    )
+    assert told.detail.startswith("it sent generation 7, the group is at 1 since 20")
+    assert told.member == seat.classic.members[a.member_id].culprit
+
+
+async def test_a_parked_request_that_is_refused_is_told_as_its_own(desk: Desk) -> None:
+    seat = desk.seat()
+    a, b = seat.member("a"), seat.member("b")
+    await seat.settled(a, b)
+    b.leave()
+    b.member_id = ""
+    b.enter()
+    await settle()
+    b.leave()
+    await settle()
+    told = [(seen.api, seen.error, seen.member.client_id) for seen in refused(desk)]
+    assert ("JoinGroup", "UNKNOWN_MEMBER_ID", "b") in told
+
+
+async def test_a_flood_of_refusals_is_told_once() -> None:
+    refusals = Refusals()
+    desk = await Desk().start()
+    object.__setattr__(desk.world, "fold_refusal", refusals.fold)
+
+    def observe(seen: Observation) -> None:
+        desk.observed.append(seen)
+        refusals.observe(seen)
+
+    object.__setattr__(desk.world, "observe", observe)
+    stranger = desk.seat().member("stranger")
+    stranger.member_id, stranger.generation = "nobody", 1
+    for _ in range(500):
+        stranger.heartbeat()
+    assert len(refused(desk)) == 1
+    assert [refusal.count for refusal in refusals.of("group")] == [500]
+    await desk.stop()
+
+
+async def test_waiting_names_everybody_with_age_and_deadline(desk: Desk) -> None:
+    status = CoordinatorStatus(desk.coordinator)
+    assert status.waiting("nowhere") is None
+    seat = desk.seat()
+    a, b = seat.member("a", session=30_000, rebalance=60_000), seat.member("b", "one")
+    await seat.settled(a, b)
+    waiting = status.waiting("group")
+    assert waiting is not None
+    assert (waiting.phase, waiting.waiting, waiting.expected) == (None, [], 0)
+    began = desk.clock.wall_ms()
+    c = seat.member("c")
+    c.enter()
+    seat.advance(2_000)
+    pending = seat.member("p", session=20_000)
+    pending.join()
+    await settle()
+    found = status.waiting("group")
+    assert found is not None
+    form = waiting_form(found)
+    assert (form["phase"], form["since_ms"], form["joined"], form["expected"]) == (
+        "join",
+        began,
+        1,
+        4,
+    )
+    waits = {who["client_id"]: (who["kind"], who["since_ms"]) for who in form["waiting"]}
+    assert waits == {
+        "a": ("dynamic", began),
+        "b": ("static", began),
+        "p": ("pending", began + 2_000),
+    }
+    (until,) = [who["deadline_ms"] for who in form["waiting"] if who["client_id"] == "p"]
+    assert until == began + 22_000
+    pending.leave()
+    a.join(), b.join()
+    await settle()
+    found = status.waiting("group")
+    assert found is not None
+    assert [who["for"] for who in waiting_form(found)["waiting"]] == ["sync"] * 3
+    seat.sync_all(a, b, c)
+    await settle()
+
+
+async def test_members_are_told_with_topics_and_partitions(desk: Desk) -> None:
+    seat = desk.seat()
+    blob = encode_subscription(Subscription(["orders"]))
+    a = seat.member("a", protocols=(("range", blob),))
+    await seat.all_join(a)
+    a.sync({a: encode_assignment(Assignment({"orders": [0, 2]}))})
+    await settle()
+    status = CoordinatorStatus(desk.coordinator).group("group")
+    assert status is not None
+    (member,) = status.members
+    assert (member.topics, member.assigned) == (["orders"], {"orders": [0, 2]})
+    assert status.state_since_ms == desk.clock.wall_ms()
+
+
+async def test_members_that_say_gibberish_have_no_topics(desk: Desk) -> None:
+    seat = desk.seat()
+    a = seat.member("a")
+    await seat.settled(a)
+    status = CoordinatorStatus(desk.coordinator).group("group")
+    assert status is not None
+    assert [(member.topics, member.assigned) for member in status.members] == [((), {})]
+
+
+async def test_offsets_are_told_with_the_time_they_expire(desk: Desk) -> None:
+    status = CoordinatorStatus(desk.coordinator)
+    assert status.offsets("nowhere") == ()
+    seat = desk.seat()
+    seat.commit(offset(5, partition=1, metadata="m"))
+    await settle()
+    (told,) = status.offsets("group")
+    assert offset_form(told) == {
+        "topic": "orders",
+        "partition": 1,
+        "offset": 5,
+        "leader_epoch": -1,
+        "metadata": "m",
+        "commit_ms": desk.clock.wall_ms(),
+        "expire_ms": desk.clock.wall_ms() + desk.world.limits.offsets_retention_ms,
+    }
+
+
+async def test_operators_get_an_answer_by_kafkas_name(desk: Desk) -> None:
+    admin = CoordinatorAdmin(desk.coordinator)
+    seat = desk.seat()
+    a, b = seat.member("a"), seat.member("b", "one")
+    await seat.settled(a, b)
+    assert (await admin.delete_group("group")).error == "NON_EMPTY_GROUP"
+    assert (await admin.kick("group", "", "one", "stuck")).succeeded
+    assert (await admin.force_rebalance("group", "now")).error == "REBALANCE_IN_PROGRESS"
+    assert (await admin.kick("group", "nobody", None, "stuck")).error == "UNKNOWN_MEMBER_ID"
+    a.leave()
+    await settle()
+    assert (await admin.force_rebalance("group", "now")).error == "INVALID_REQUEST"
+    assert (await admin.reset_offsets("group", [("orders", 0, 3), ("orders", 1, 4)])).succeeded
+    assert [told.offset for told in CoordinatorStatus(desk.coordinator).offsets("group")] == [3, 4]
+    assert (await admin.delete_group("group")).succeeded
+    assert await admin.kick("nowhere", "m", None, "") == NOWHERE
+    assert await admin.force_rebalance("nowhere", "") == NOWHERE
+    assert await admin.reset_offsets("nowhere", []) == NOWHERE
