@@ -27,6 +27,8 @@ REACH_SECONDS = 30.0
 RANDOM = "random"
 """In place of a point: a moment that has nothing to do with what the server does."""
 POINTS = (*JOURNAL, *WRITING, *COMPACTING, RANDOM)
+RARE = (*COMPACTING, "recovery-points", "begun", "begun-named")
+"""Points that do not come with every request."""
 
 
 class Ordeal:
@@ -59,6 +61,11 @@ class Ordeal:
         if not problems:
             problems = self._work_until(point, number)
         return [f"{point} {number}: {problem}" for problem in problems]
+
+    def any_round(self) -> tuple[str, list[str]]:
+        """A round at a point left to chance, and what that was."""
+        point = self._random.choice([*POINTS, *[RANDOM] * len(POINTS)])
+        return point, self.round(point, self._random.randint(1, 8 if point in RARE else 40))
 
     def die_at_start(self, number: int) -> None:
         """Start and die at the n-th thing done to a file, if so many are done."""
@@ -112,7 +119,7 @@ class Ordeal:
         self.kills += 1
         problems, self._refused = self._refused, []
         if code != -signal.SIGKILL:
-            problems.append(f"not reached, exit code {code}\n{self.server.log_tail()}")
+            problems.append(f"not reached, exit code {code}\n{self.server.log_tail(5)}")
         return problems
 
     def _hear(self, answers: int) -> None:
