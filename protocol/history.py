@@ -95,7 +95,7 @@ class HistoryCounts(NamedTuple):
     rounds: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RebalanceHistoryValue:
     """A finished rebalance; `started_ms` and `ended_ms` are wall-clock times."""
 
@@ -159,8 +159,10 @@ def encode_history_key(key: RebalanceHistoryKey) -> bytes:
 
 def encode_history(value: RebalanceHistoryValue) -> PackedHistory:
     """The bytes of a value; lists are halved until they fit `MAX_HISTORY_BYTES`."""
-    limit = max(map(len, _lists(value)))
     raw = _encode(value)
+    if len(raw) <= MAX_HISTORY_BYTES:
+        return raw
+    limit = max(map(len, _lists(value)))
     while len(raw) > MAX_HISTORY_BYTES:
         limit //= 2
         value = replace(
@@ -247,6 +249,9 @@ def cut_text(text: str, limit: int = MAX_HISTORY_TEXT) -> bytes:
 
 
 def _text(text: str) -> bytes:
+    raw = text.encode("utf-8", "replace")
+    if len(raw) < 0x7F:
+        return _ONE_BYTE[len(raw) + 1] + raw
     raw = cut_text(text)
     return _uvarint(len(raw) + 1) + raw
 
