@@ -10,10 +10,10 @@ SEEDS ?= 1000
 ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help run test cover sim crash check format docs demo oracle bench mutate clean
+.PHONY: help run test cover sim crash check format docs demo screenshots oracle bench mutate clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Made again only when what is to be installed changes.
 $(VENV)/runtime: pyproject.toml constraints.txt
@@ -60,6 +60,9 @@ docs: $(VENV)/dev ## print the generated pages of docs/ again
 
 demo: $(VENV)/dev ## watch a group rebalance, and why
 	$(BIN)/python -m tools.demo
+
+screenshots: $(VENV)/dev ## take the pictures in docs/screenshots with Chromium
+	$(BIN)/python -m tools.screenshots
 
 oracle: $(VENV)/dev ## compare with what Kafka 4.1.1 answers
 	$(BIN)/python -m tools.check_oracle

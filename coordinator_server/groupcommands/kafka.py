@@ -51,9 +51,10 @@ class Broker(NamedTuple):
 class KafkaConnection:
     """One connection; requests are answered one after the other."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, client_id: str = CLIENT_ID) -> None:
         """Connect, and ask for versions. Raises KafkaProblem."""
         self._name = f"{host}:{port}"
+        self._client_id = client_id
         try:
             self._socket = socket.create_connection((host, port), TIMEOUT_SECONDS)
         except OSError as error:
@@ -77,7 +78,7 @@ class KafkaConnection:
         """Send a request and wait for its answer. Raises KafkaProblem."""
         version = self._version(api_key)
         self._correlation_id += 1
-        head = request_header(api_key, version, self._correlation_id, CLIENT_ID)
+        head = request_header(api_key, version, self._correlation_id, self._client_id)
         try:
             self._socket.sendall(framed(head + request_encoder(api_key, version)(request)))
             answer = self._answer()

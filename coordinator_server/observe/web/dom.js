@@ -27,7 +27,7 @@ export function s(tag, attributes = {}, ...children) {
 
 /** A time that `tick` keeps up to date: `mode` is `age`, `ago` or `left`. */
 export function clock(ms, mode) {
-  const element = h('time', { datetime: new Date(ms).toISOString(), 'data-ms': ms, 'data-mode': mode });
+  const element = h('time', { datetime: new Date(ms).toISOString(), 'data-ms': ms, 'data-mode': mode }, '…');
   element.title = new Date(ms).toLocaleString();
   return element;
 }

@@ -14,9 +14,13 @@ const LEFT = 10;
 const MIN_STABLE = 62;
 const MAX_LANES = 40;
 
+const CAME = ['member_joined', 'static_replaced'];
+
 const key = (member) => member.group_instance_id || member.member_id;
 
 const logWidth = (ms, least, most) => Math.min(most, least + 7 * Math.log2(1 + Math.max(0, ms) / 20));
+
+const labelWidth = (event) => 24 + 7 * Math.max(words(event.reason).length, Math.min(14, shortName(event.culprit).length));
 
 /** Columns from the oldest to the newest: a rebalance and the generation that followed. */
 function columns(story, now) {
@@ -28,11 +32,13 @@ function columns(story, now) {
       stable: Math.min(150, MIN_STABLE + 4 * Math.log2(1 + Math.max(0, next - ended) / 1000)) };
   });
   if (story.current) {
-    const running = { ...story.current, outcome: 'running', members_after: story.current.members, joined: [], left: [], evicted: [], waited_for: [] };
+    const running = { ...story.current, outcome: 'running', joined: CAME.includes(story.current.reason) ? [story.current.culprit] : [], left: [], evicted: [], waited_for: [] };
     made.push({ event: running, ended: now, join: 96, sync: 0, stable: 8, running: true });
   }
   let x = LEFT;
   for (const column of made) {
+    // Never narrower than its label, which is what tells the reasons apart without colour.
+    column.stable = Math.max(column.stable, labelWidth(column.event) - column.join - column.sync);
     column.x = x;
     column.end = x + column.join + column.sync;
     column.next = column.end + column.stable;
