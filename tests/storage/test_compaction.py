@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.compact import Abandoned, compact
 from protocol.batch import build_batch
+from protocol.history import RebalanceHistoryKey, encode_history_key
 from protocol.records import OffsetCommitKey, encode_key
 from tests.support.compacted import (
     RETENTION_MS,
@@ -303,3 +304,17 @@ def test_the_last_batch_of_a_producer_stays_even_if_nothing_of_it_does() -> None
     assert sum(h.producer_id >= 0 for h, _, _ in log.batches()) == 2
     assert log.size < before
     assert state_of(log) == state
+
+
+def test_every_rebalance_of_the_history_stays_until_its_own_tombstone() -> None:
+    log = open_log(a_disk())
+    for number in range(30):
+        key = encode_history_key(RebalanceHistoryKey("group", number, 0))
+        log.append(build_batch([record(("commit", 0, 0), number), LogRecord(key, b"story", 1)]))
+    gone = encode_history_key(RebalanceHistoryKey("group", 3, 0))
+    log.append(build_batch([LogRecord(gone, None, 2)]))
+    write(log, COMMITS)
+    clean(log, 1_000)
+    assert sum(found.value == b"story" for found in records_of(log)) == 29
+    clean(log, 1_000 + RETENTION_MS)
+    assert gone not in [found.key for found in records_of(log)]
