@@ -1,4 +1,4 @@
-"""`coordinator-server log`: dump, verify and repair the coordinator's log on disk."""
+"""`coordinator-server log`: look at the coordinator's log on disk, mend it, move it."""
 
 import json
 import sys
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
+    from coordinator_server.logcopy import Copied
     from coordinator_server.mending import Damage
 
 log = typer.Typer(help="Look at the log on disk, check it, mend it.", no_args_is_help=True)
@@ -104,7 +105,7 @@ def verify(
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
+def _progress(total: int, what: str = "verifying") -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -113,7 +114,7 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("verifying", total=total)
+        task = bar.add_task(what, total=total)
         yield lambda done: bar.advance(task, done)
 
 
@@ -222,3 +223,88 @@ def checkpoint(
     if not emptied:
         _fail("the journal is kept for the logs above; mend them and run this again")
     typer.echo("the journal was empty" if not found else "the journal is empty now")
+
+
+@log.command("import")
+def import_(
+    sources: Annotated[
+        list[Path], typer.Argument(help="The log directories of a stopped broker.", metavar="DIR")
+    ],
+    into: Annotated[Path, typer.Option("--into", help="The data directory to be made.")],
+    partitions: Annotated[
+        int, typer.Option("--partitions", min=1, help="How many __consumer_offsets has there.")
+    ] = 50,
+    node_id: Annotated[int, typer.Option("--node-id", min=0, help="The server's node.id.")] = 1,
+    abort_open: Annotated[
+        bool,
+        typer.Option("--abort-open-transactions", help="End them; their offsets never count."),
+    ] = False,
+) -> None:
+    """Make a data directory of a Kafka broker's __consumer_offsets, every record checked."""
+    from coordinator_server import interchange
+
+    def run(progress: Callable[[int], None]) -> "Copied":
+        return interchange.import_log(
+            sources,
+            into,
+            partitions=partitions,
+            node_id=node_id,
+            abort_open=abort_open,
+            progress=progress,
+        )
+
+    copied = _copied(sources, run, "importing")
+    _tell_of(copied, into)
+    for kind, count in sorted(copied.unknown.items()):
+        typer.echo(f"{count} records of type {kind} are kept; this server skips them")
+    if copied.open_transactions:
+        fate = "ended as aborted" if abort_open else "open: their offsets stay pending for ever"
+        typer.echo(f"{copied.open_transactions} transactions were {fate}")
+    if partitions != 50:
+        typer.echo(f"run the server with offsets.topic.num.partitions={partitions}")
+
+
+@log.command()
+def export(
+    data: Annotated[
+        Path, typer.Argument(help="The data directory of a stopped server.", metavar="DATA")
+    ],
+    into: Annotated[
+        Path, typer.Option("--into", help="A stopped broker's log directory, or a new one.")
+    ],
+) -> None:
+    """Give the log to a Kafka broker whose __consumer_offsets is empty, every record checked."""
+    from coordinator_server import interchange
+
+    def run(progress: Callable[[int], None]) -> "Copied":
+        return interchange.export_log(data, into, progress=progress)
+
+    _tell_of(_copied([data], run, "exporting"), into)
+
+
+def _copied(
+    sources: list[Path], run: Callable[[Callable[[int], None]], "Copied"], what: str
+) -> "Copied":
+    """Copy with a progress bar; ends the command with what is wrong."""
+    from coordinator_server import interchange, logtool
+    from coordinator_server.storage.base import CorruptLog
+    from coordinator_server.storage.segments.directory import DirectoryInUse
+
+    for source in sources:
+        if not source.is_dir():
+            _fail(f"{source}: expected a directory", code=2)
+    try:
+        files = [path for each in sources for path in each.glob(f"{logtool.TOPIC}-*/*.log")]
+        with _progress(logtool.total_size(files), what) as progress:
+            return run(progress)
+    except interchange.CannotCopy as error:
+        _fail(str(error), code=2)
+    except DirectoryInUse as error:
+        _fail(error.strerror or str(error))
+    except (CorruptLog, OSError) as error:
+        _fail(f"{error}; nothing was changed")
+
+
+def _tell_of(copied: "Copied", into: Path) -> None:
+    what = f"{copied.records} records in {copied.partitions} partitions"
+    typer.echo(f"{what} are in {into}")

@@ -47,7 +47,8 @@ class TopicCatalog:
     ) -> None:
         """Load the catalog of a data directory, or begin an empty one.
 
-        Raises CorruptCatalog, OSError.
+        Raises CorruptCatalog, OSError; ValueError if the coordinator's log has another number of
+        partitions.
         """
         self._path = directory / FILE_NAME
         self._ids = ids
@@ -169,6 +170,12 @@ class TopicCatalog:
         if known is None:
             self._apply([self._new(GROUP_METADATA_TOPIC, partitions)])
         elif known.partitions != partitions:
+            if any(self._path.parent.glob(f"{GROUP_METADATA_TOPIC}-*")):
+                raise ValueError(
+                    f"{self._path.parent} holds {known.partitions} partitions of "
+                    f"{GROUP_METADATA_TOPIC}, but offsets.topic.num.partitions is {partitions}: "
+                    "groups would be looked for where they are not"
+                )
             self._apply([known._replace(partitions=partitions)])
 
 

@@ -19,9 +19,10 @@ from protocol.records import (
     decode_key,
     decode_value,
 )
+from tests.support.interchange import commit
 from tests.support.kafka import kafka_tool
 from tests.support.server import ServerProcess
-from tests.support.wire import RawConnection, create_topic
+from tests.support.wire import create_topic
 
 TOPIC = "__consumer_offsets"
 GROUPS = [f"reader-{number}" for number in range(12)]
@@ -36,27 +37,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
             commit(server.bootstrap, group, number)
         yield server
         assert not server.bugs(), server.bugs()[:5]
-
-
-def commit(bootstrap: str, group: str, offset: int) -> None:
-    """Commit an offset of `orders` 1, as a consumer without members does."""
-    partition = {
-        "partition_index": 1,
-        "committed_offset": offset,
-        "committed_leader_epoch": 3,
-        "committed_metadata": "where",
-    }
-    with RawConnection(bootstrap) as connection:
-        reply = connection.call(
-            "OffsetCommit",
-            7,
-            group_id=group,
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            group_instance_id=None,
-            topics=[{"name": "orders", "partitions": [partition]}],
-        )
-    assert reply["topics"][0]["partitions"][0]["error_code"] == "NONE", reply
 
 
 async def read_whole(bootstrap: str, isolation_level: str) -> dict[str, OffsetCommitValue]:

@@ -56,6 +56,14 @@ def test_the_offsets_topic_follows_the_configured_partition_count_and_keeps_its_
     assert after == before._replace(partitions=9)
 
 
+def test_the_partition_count_cannot_change_under_a_log(tmp_path: Path) -> None:
+    opened(tmp_path, offsets_partitions=7)
+    (tmp_path / "__consumer_offsets-0").mkdir()
+    with pytest.raises(ValueError, match=r"7 partitions .*offsets\.topic\.num\.partitions is 9"):
+        opened(tmp_path, offsets_partitions=9)
+    opened(tmp_path, offsets_partitions=7)
+
+
 def test_created_topics_are_found_by_name_and_by_id(tmp_path: Path) -> None:
     catalog = opened(tmp_path)
     (topic,) = catalog.create([("orders", 4)])
