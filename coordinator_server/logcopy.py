@@ -14,13 +14,7 @@ from coordinator_server.storage.segments.files import SYSTEM_FILES
 from coordinator_server.topics.directories import EPOCHS_FILE
 from protocol.batch import LogRecord, build_batch, stamped
 from protocol.errors import Malformed
-from protocol.records import (
-    GroupMetadataKey,
-    OffsetCommitKey,
-    decode_key,
-    decode_marker,
-    decode_value,
-)
+from protocol.records import UnknownKey, decode_key, decode_marker, decode_value
 
 ABORT_KEY: Final = b"\0\0\0\0"
 """Version and type of a control record that aborts a transaction."""
@@ -117,7 +111,7 @@ class _Copy:
         if record.key is None:
             return
         key = decode_key(record.key)
-        if not isinstance(key, OffsetCommitKey | GroupMetadataKey):
+        if isinstance(key, UnknownKey):
             self._copied.unknown[key.type] += 1
         elif record.value is not None:
             decode_value(key, record.value)

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.interchange import answers, commit, join_alone, transaction
+from tests.support.interchange import (
+    answers,
+    commit,
+    join_alone,
+    join_by_the_new_protocol,
+    transaction,
+)
 from tests.support.kafka import Kafka, kafka, kafka_libs
 from tests.support.server import ServerProcess
 from tests.support.wire import create_topic
@@ -69,6 +75,7 @@ def written_by_kafka(directory: Path) -> Written:
             commit(broker.bootstrap, group, 100 + number, metadata="")
         join_alone(broker.bootstrap, "members")
         commit_in_transactions(broker.bootstrap)
+        join_by_the_new_protocol(broker.bootstrap, "modern")
         return Written(broker.data, answers(broker.bootstrap, [*CLASSIC, *TRANSACTIONAL]))
 
 

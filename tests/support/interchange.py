@@ -85,6 +85,20 @@ def join_alone(bootstrap: str, group: str) -> None:
     assert synced["error_code"] == "NONE", synced
 
 
+def join_by_the_new_protocol(bootstrap: str, group: str) -> None:
+    """Let a member of KIP-848 come, get its partitions, and go."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": group}
+    consumer = Consumer({**settings, "group.protocol": "consumer"})
+    consumer.subscribe(["orders"])
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    try:
+        while not consumer.assignment():
+            consumer.poll(0.1)
+            assert time.monotonic() < deadline
+    finally:
+        consumer.close()
+
+
 @contextmanager
 def transaction(bootstrap: str, name: str, group: str, offset: int) -> Iterator[Producer]:
     """A transaction of a real producer with an offset of `orders` 1 in it, not ended yet."""
