@@ -4,7 +4,7 @@ import fcntl
 import os
 import pickle
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.support.interchange import (
     commit,
     join_alone,
     join_by_the_new_protocol,
+    refusals,
     transaction,
 )
 from tests.support.kafka import Kafka, kafka, kafka_libs
@@ -43,6 +44,7 @@ class Written:
 
     data: Path
     answers: dict[str, Any]
+    refusals: dict[str, str] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="session")
@@ -100,7 +102,11 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
             commit(server.bootstrap, group, number)
             commit(server.bootstrap, group, 100 + number, metadata="")
         join_alone(server.bootstrap, "members")
-        written = Written(server.directory / "data", answers(server.bootstrap, [*PLAIN, "members"]))
+        written = Written(
+            server.directory / "data",
+            answers(server.bootstrap, [*PLAIN, "members"]),
+            refusals(server.bootstrap),
+        )
         assert server.terminate() == 0
         assert not server.bugs(), server.bugs()[:5]
     return written

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from coordinator_server.cli import app
 from tests.interchange.conftest import CLASSIC, TRANSACTIONAL, Written
-from tests.support.interchange import answers, asked, commit, committed_offset
+from tests.support.interchange import answers, asked, commit, committed_offset, refusals
 from tests.support.kafka import Kafka, kafka_tool
 from tests.support.server import ServerProcess
 
@@ -74,10 +74,12 @@ def test_our_log_gives_the_same_answers_from_a_broker(ours: Written, empty_broke
     empty_broker.start()
     try:
         there = answers(empty_broker.bootstrap, ours.answers)
+        refused = refusals(empty_broker.bootstrap)
         commit(empty_broker.bootstrap, "plain-0", 5000)
     finally:
         empty_broker.stop()
     assert there == ours.answers
+    assert refused == ours.refusals
     again = run("export", ours.data, "--into", empty_broker.data)
     assert again.exit_code == 2
     assert "expected an empty partition" in again.output

@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from protocol.subscription import Subscription, encode_subscription
+from tests.support.data_plane import batch_of
 from tests.support.wire import RawConnection
 
 TRANSIENT = (
@@ -115,6 +116,26 @@ def transaction(bootstrap: str, name: str, group: str, offset: int) -> Iterator[
         yield producer
     finally:
         consumer.close()
+
+
+def refusals(bootstrap: str) -> dict[str, str]:
+    """What a client is told that wants to write or make the topic of the log."""
+    partition = {"index": 0, "records": batch_of((1_700_000_000_000, b"mine"))}
+    produced = asked(
+        bootstrap,
+        "Produce",
+        8,
+        transactional_id=None,
+        acks=-1,
+        timeout=10_000,
+        topic_data=[{"name": "__consumer_offsets", "partition_data": [partition]}],
+    )
+    wanted = {"name": "__consumer_offsets", "num_partitions": 50, "replication_factor": 1}
+    created = asked(bootstrap, "CreateTopics", 5, topics=[wanted], timeout=10_000)
+    return {
+        "Produce": produced["responses"][0]["partition_responses"][0]["error_code"],
+        "CreateTopics": created["topics"][0]["error_code"],
+    }
 
 
 def answers(bootstrap: str, groups: Iterable[str]) -> dict[str, Any]:
