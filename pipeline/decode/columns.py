@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from pipeline.decode import arrow
 from pipeline.decode.groups import Groups, Texts, group_values
-from pipeline.decode.plain import assigned_of, topics_of
+from pipeline.decode.plain import assigned_of, history_text, topics_of
 from pipeline.records_schema import HISTORY_KIND, MEMBER
 from protocol.batch import NO_PRODUCER_ID
+from protocol.errors import Malformed
 from protocol.vectors import (
     Flags,
     Headers,
@@ -47,6 +48,8 @@ class Columns:
         self._value = records.value_size >= 0
         self._is_offset = (kind == 0) | (kind == 1)
         self._is_group = kind == 2
+        self._is_history = kind == HISTORY_KIND
+        self._is_known = self._is_offset | self._is_group | self._is_history
         self.sound: Flags = self._find_sound()
 
     def _find_sound(self) -> Flags:
@@ -62,6 +65,8 @@ class Columns:
         sound[self._offset_value_rows] &= self._offsets.sound
         sound[self._group_rows] &= self._group_key_sound
         sound[self._group_value_rows] &= self._groups.sound
+        if self._is_history.any():
+            sound[self._history_rows] &= self._histories_sound()
         if records.headers.any():
             sound &= ~_repeats(records, self._headers)
         return sound
@@ -105,6 +110,30 @@ class Columns:
     def _groups(self) -> Groups:
         records, rows = self._records, self._group_value_rows
         return group_values(records.data, records.value_at[rows], records.value_size[rows])
+
+    @cached_property
+    def _history_rows(self) -> Ints:
+        return np.flatnonzero(self._is_history)
+
+    @cached_property
+    def _history_generations(self) -> Ints:
+        key_at = self._records.key_at[self._history_rows]
+        size = self._records.data.int16(key_at + 2)
+        return self._records.data.int32(key_at + 4 + np.maximum(size, 0))
+
+    @cached_property
+    def _histories(self) -> list[str | None]:
+        """The JSON of histories, None for a tombstone and for what cannot be read."""
+        records, rows = self._records, self._history_rows
+        raws = arrow.blobs(records.data, records.value_at[rows], records.value_size[rows])
+        return [None if raw is None else _history_text(raw) for raw in raws.to_pylist()]
+
+    def _histories_sound(self) -> Flags:
+        records, rows = self._records, self._history_rows
+        size = records.data.int16(records.key_at[rows] + 2)
+        unread = np.array([text is None for text in self._histories]) & self._value[rows]
+        sound: Flags = (size >= 0) & (records.key_size[rows] >= 16 + size) & ~unread
+        return sound
 
     @cached_property
     def _headers(self) -> Headers:
@@ -166,7 +195,7 @@ class Columns:
                 )
             case "group_id":
                 size = records.data.int16(records.key_at + 2)
-                known = self.sound & (self._is_offset | self._is_group)
+                known = self.sound & self._is_known
                 return arrow.texts(records.data, records.key_at + 4, size, known)
         return None
 
@@ -204,7 +233,13 @@ class Columns:
             case "protocol_type":
                 return self._texts(rows, self._groups.protocol_type)
             case "generation":
-                return self._numbers(rows, self._groups.generation, kind)
+                rows = np.concatenate([rows, self._history_rows])
+                parts = [self._groups.generation, self._history_generations]
+                return self._numbers(rows, np.concatenate(parts), kind)
+            case "history":
+                texts = np.full(len(self.kind), None, object)
+                texts[self._history_rows] = self._histories
+                return pa.array(texts, kind)
             case "protocol":
                 return self._texts(rows, self._groups.protocol)
             case "leader":
@@ -218,7 +253,7 @@ class Columns:
     def _spread(self, rows: Ints, values: Ints) -> tuple[Ints, Flags]:
         """Values at some rows: all rows, and where there is one."""
         count = len(self.kind)
-        if len(rows) == count:
+        if len(rows) == count and count == len(np.flatnonzero(rows == np.arange(count))):
             return values, np.ones(count, bool)
         all_values, valid = np.zeros(count, np.int64), np.zeros(count, bool)
         all_values[rows] = values
@@ -251,7 +286,7 @@ class Columns:
 
     def _raw(self, at: Ints, size: Ints) -> pa.Array:
         """Keys or values of what is not decoded."""
-        undecoded = ~(self._is_offset | self._is_group | self.control)
+        undecoded = ~(self._is_known | self.control)
         if not undecoded.any():
             return pa.nulls(len(undecoded), pa.binary())
         return arrow.blobs(self._records.data, at, size, undecoded)
@@ -305,6 +340,13 @@ def _repeats(records: Records, headers: Headers) -> Flags:
         same = both[1:][both[1:] == both[:-1]]
         repeats[same // (int(codes.max()) + 1)] = True
     return repeats
+
+
+def _history_text(raw: bytes) -> str | None:
+    try:
+        return history_text(raw)
+    except Malformed:
+        return None
 
 
 @lru_cache(maxsize=100_000)

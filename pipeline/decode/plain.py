@@ -9,17 +9,22 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pipeline.records_schema import HISTORY_KIND
 from protocol.batch import LogRecord
 from protocol.errors import Malformed
-from protocol.history import decode_history, history_form
+from protocol.history import (
+    decode_history,
+    decode_history_key,
+    history_form,
+    is_known_history,
+)
 from protocol.records import (
     NO_TOPIC_ID,
+    GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
-    RecordValue,
-    UnknownKey,
     decode_key,
     decode_marker,
     decode_value,
@@ -27,6 +32,7 @@ from protocol.records import (
 from protocol.subscription import decode_assignment, subscribed_topics
 
 Row = dict[str, Any]
+_HISTORY: Final = HISTORY_KIND.to_bytes(2, "big")
 
 EARLIEST_MS: Final = -62_135_596_800_000
 """Year 1; what Python and Spark can show begins here."""
@@ -70,25 +76,38 @@ def _marker(record: LogRecord) -> Row:
 def _body(raw_key: bytes | None, raw_value: bytes | None) -> Row:
     if raw_key is None:
         return {"raw_value": raw_value}
+    if raw_key.startswith(_HISTORY):
+        return _history(raw_key, raw_value)
     key = decode_key(raw_key)
-    if isinstance(key, UnknownKey):
-        return {"kind": key.type, "raw_key": raw_key, "raw_value": raw_value}
+    if not isinstance(key, OffsetCommitKey | GroupMetadataKey):
+        kind = int.from_bytes(raw_key[:2], "big", signed=True)
+        return {"kind": kind, "raw_key": raw_key, "raw_value": raw_value}
     row: Row = {"kind": int.from_bytes(raw_key[:2], "big"), "group_id": key.group}
     if isinstance(key, OffsetCommitKey):
         row |= {"topic": key.topic, "partition": key.partition}
     if raw_value is not None:
         value = decode_value(key, raw_value)
         row["value_version"] = int.from_bytes(raw_value[:2], "big")
-        row |= _value(value)
+        if isinstance(value, OffsetCommitValue):
+            row |= _offset(value)
+        elif isinstance(value, GroupMetadataValue):
+            row |= _group(value)
     return row
 
 
-def _value(value: RecordValue) -> Row:
-    if isinstance(value, OffsetCommitValue):
-        return _offset(value)
-    if isinstance(value, GroupMetadataValue):
-        return _group(value)
-    return {"history": json.dumps(history_form(decode_history(value)))}
+def _history(raw_key: bytes, raw_value: bytes | None) -> Row:
+    key = decode_history_key(raw_key)
+    row: Row = {"kind": HISTORY_KIND, "group_id": key.group, "generation": key.generation}
+    if raw_value is None:
+        return row
+    if not is_known_history(raw_value):
+        return row | {"raw_key": raw_key, "raw_value": raw_value}
+    return row | {"history": history_text(raw_value)}
+
+
+def history_text(raw: bytes) -> str:
+    """The history of a rebalance as JSON text. Raises Malformed."""
+    return json.dumps(history_form(decode_history(raw)), ensure_ascii=False)
 
 
 def _offset(value: OffsetCommitValue) -> Row:

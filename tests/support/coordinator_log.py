@@ -10,6 +10,16 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 
 from protocol.batch import HEADER_BYTES, LogRecord, build_batch, stamped
+from protocol.history import (
+    HistoryCounts,
+    HistoryMember,
+    HistoryRound,
+    HistoryWait,
+    RebalanceHistoryKey,
+    RebalanceHistoryValue,
+    encode_history,
+    encode_history_key,
+)
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -145,6 +155,22 @@ other_keys = st.builds(
     st.binary(max_size=9),
 )
 damage = st.binary(max_size=30)
+history_members = st.builds(HistoryMember, ids, st.none() | ids, texts, texts)
+histories = st.builds(
+    RebalanceHistoryValue,
+    *(st.integers(0, 1 << 30) for _ in range(3)),
+    *(st.integers(0, 1 << 50) for _ in range(4)),
+    *(texts for _ in range(3)),
+    history_members,
+    st.none() | texts,
+    st.builds(HistoryCounts, *(st.integers(0, 99) for _ in range(7))),
+    *(st.lists(history_members, max_size=2) for _ in range(3)),
+    st.lists(st.builds(HistoryWait, history_members, st.integers(0, 1 << 40)), max_size=2),
+    st.lists(st.builds(HistoryRound, texts, history_members, st.none() | texts), max_size=2),
+).map(encode_history)
+history_keys = st.builds(
+    RebalanceHistoryKey, ids, st.integers(0, 1 << 30), st.integers(0, 1 << 60)
+).map(encode_history_key)
 
 bodies = st.one_of(
     st.tuples(offset_keys, offset_values() | old_offset_values() | st.none()),
@@ -152,6 +178,8 @@ bodies = st.one_of(
         offset_keys.map(lambda key: b"\0\0" + key[2:]), offset_values() | old_offset_values()
     ),
     st.tuples(group_keys, groups.map(encode_value) | old_group_values() | st.none()),
+    st.tuples(history_keys, st.none() | histories),
+    st.tuples(history_keys | history_keys.map(lambda key: key[:-5]), histories | damage),
     st.tuples(other_keys, st.none() | st.binary(max_size=40)),
     st.tuples(st.none() | damage, st.none() | damage),
     st.tuples(offset_keys | group_keys, damage),

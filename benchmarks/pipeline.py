@@ -1,0 +1,205 @@
+"""How fast the log becomes rows and Parquet, beside Kafka's own tools on the same files.
+
+`python -m benchmarks.pipeline [--log DIR] [--commits N]`; without --log one is generated first.
+Decoding is measured in records per second of CPU, the rest in records per second.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+from benchmarks.pipeline_log import LOG_PARTITIONS, Size, write
+from benchmarks.servers import CannotRun, kafka, two_cores
+
+from pipeline.source.directory import DirectoryLog
+from pipeline.source.listing import DEFAULT_TOPIC as TOPIC
+from pipeline.source.listing import HIGH_WATERMARKS
+from pipeline.source.options import parse
+
+ROOT = Path(__file__).resolve().parent.parent
+ORACLE = ROOT / "tests" / "oracle"
+DUMPED_PARTITIONS = 8
+"""kafka-dump-log is slow: a part of the log tells its rate."""
+CONSUMER = "org.apache.kafka.tools.ConsumerPerformance"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What was measured."""
+
+    what: str
+    records: int
+    seconds: float
+    of: str
+    """Seconds of what."""
+
+    def __str__(self) -> str:
+        """A row of a Markdown table."""
+        rate = self.records / self.seconds
+        return f"| {self.what} | {self.records:,} | {self.seconds:.2f} {self.of} | {rate:,.0f} |"
+
+
+def decode(log: Path) -> Rate:
+    """Files to Arrow, all columns, in this process."""
+    source = DirectoryLog(parse({"path": str(log)}))
+    records, before = 0, time.process_time()
+    for number in source.partitions():
+        start, end = source.bounds(number)
+        records += sum(rows.num_rows for rows in source.read(number, start, end))
+    return Rate("decoded to Arrow, one core", records, time.process_time() - before, "s CPU")
+
+
+def parquet(log: Path) -> Iterator[Rate]:
+    """Files to Parquet with Spark, twice: the first pass also starts its workers."""
+    from pyspark.sql import SparkSession
+
+    from pipeline.source.datasource import register
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    spark = (
+        SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    with tempfile.TemporaryDirectory() as scratch:
+        for turn in ("first pass", "second pass"):
+            target = str(Path(scratch) / turn.replace(" ", "-"))
+            before, cpu_before = time.monotonic(), _cpu_seconds()
+            spark.read.format("coordinator_log").load(str(log)).write.parquet(target)
+            seconds, cpu = time.monotonic() - before, _cpu_seconds() - cpu_before
+            records = spark.read.parquet(target).count()
+            yield Rate(f"files to Parquet, local[2], {turn}", records, seconds, "s")
+            yield Rate(
+                f"the same, if two cores had nothing else to do, {turn}", records, cpu / 2, "s"
+            )
+    spark.stop()
+
+
+def _cpu_seconds() -> float:
+    """What this process and all it started have used: the JVM and its Python workers."""
+    used = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            used += sum(process.cpu_times()[:2])
+    return used + time.process_time()
+
+
+def dump_log(log: Path, classes: str) -> Rate:
+    """kafka-dump-log --offsets-decoder over some partitions; it prints all keys and values."""
+    files: list[Path] = []
+    for number in range(LOG_PARTITIONS)[:DUMPED_PARTITIONS]:
+        files += sorted((log / f"__consumer_offsets-{number}").glob("*.log"))
+    command = ["java", "-Xmx512m", "-cp", classes, "kafka.tools.DumpLogSegments"]
+    command += ["--offsets-decoder", "--files", ",".join(map(str, files))]
+    before = time.monotonic()
+    done = subprocess.run(command, capture_output=True, check=True)
+    seconds = time.monotonic() - before
+    records = done.stdout.count(b"| offset:")
+    return Rate("kafka-dump-log --offsets-decoder", records, seconds, "s")
+
+
+def consume(log: Path, classes: str, records: int) -> Rate:
+    """A plain JVM consumer, which decodes nothing, of a real Kafka that has the same files."""
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch)
+        cores = two_cores()
+        with kafka(cores.server, directory, {}):
+            _wait_for_topic(directory / "data")
+        _put_under(log, directory / "data")
+        with kafka(cores.server, directory, {}) as running:
+            command = ["java", "-Xmx512m", "-cp", classes, CONSUMER, "--topic", TOPIC]
+            command += ["--bootstrap-server", f"127.0.0.1:{running.port}"]
+            command += ["--messages", str(records), "--timeout", "30000"]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return consumed(done.stdout)
+
+
+def consumed(report: str) -> Rate:
+    """What ConsumerPerformance reports: a line of names and a line of values."""
+    lines = [line.split(", ") for line in report.splitlines() if line.count(", ") >= 8]
+    values = dict(zip(lines[-2], lines[-1], strict=True))
+    records = int(values["data.consumed.in.nMsg"])
+    seconds = records / float(values["nMsg.sec"])
+    return Rate("a plain JVM consumer, undecoded", records, seconds, "s")
+
+
+def _wait_for_topic(data: Path) -> None:
+    """The broker makes the topic when it is first asked for a coordinator."""
+    deadline = time.monotonic() + 30
+    while len(list(data.glob(f"{TOPIC}-*"))) < LOG_PARTITIONS:
+        if time.monotonic() > deadline:
+            raise CannotRun(f"Kafka made no {TOPIC} within 30 s")
+        time.sleep(0.1)
+
+
+def _put_under(log: Path, data: Path) -> None:
+    for partition in sorted(log.glob(f"{TOPIC}-*")):
+        target = data / partition.name
+        for old in [*target.glob("0*"), *target.glob("leader-epoch-checkpoint")]:
+            old.unlink()
+        for path in partition.glob("*.log"):
+            shutil.copy(path, target)
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", HIGH_WATERMARKS):
+        (data / name).unlink(missing_ok=True)
+
+
+def jars() -> str | None:
+    """The class path of Kafka 4.1.1; None, and a line that says why, where it cannot be had."""
+    if shutil.which("java") is None:
+        print("not measured beside Kafka's tools: no `java` in PATH")
+        return None
+    program = "from oracle.kafka import *; print(jars(DEFAULT_VERSION))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ORACLE, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        print("not measured beside Kafka's tools: its jars cannot be fetched with Maven")
+        return None
+    return f"{done.stdout.strip()}/*"
+
+
+def measure(log: Path) -> Iterator[Rate]:
+    """Everything that can be measured here."""
+    decoded = decode(log)
+    yield decoded
+    if shutil.which("java") is None:
+        print("not measured with Spark: no `java` in PATH")
+    else:
+        yield from parquet(log)
+    classes = jars()
+    if classes is not None:
+        yield dump_log(log, classes)
+        try:
+            yield consume(log, classes, decoded.records)
+        except CannotRun as error:
+            print(f"not measured beside a consumer: {error}")
+
+
+def main() -> None:
+    """Print a Markdown table, row by row."""
+    parser = argparse.ArgumentParser(description="Measure the pipeline's source.")
+    parser.add_argument("--log", type=Path, help="a data directory; it is only read")
+    parser.add_argument("--commits", type=int, default=Size.commits, help="to generate")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        log = given.log
+        if log is None:
+            log = Path(scratch) / "log"
+            write(log, Size(commits=given.commits, generations=given.commits // 20))
+        print("| what | records | took | records/s |\n|---|--:|--:|--:|")
+        for rate in measure(log):
+            print(rate, flush=True)
+
+
+if __name__ == "__main__":
+    main()
