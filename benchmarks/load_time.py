@@ -1,8 +1,10 @@
 """How long a load takes: commits of as many different keys, read from segments into groups.
 
-`python -m benchmarks.load_time [RECORDS]` prints seconds and CPU per million records.
+`python -m benchmarks.load_time [RECORDS]` prints seconds and CPU per million records, beside what
+Apache Kafka takes for the same files, if there is Java and Maven; `--only-ours` leaves Kafka out.
 """
 
+import argparse
 import asyncio
 import resource
 import sys
@@ -10,6 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 from uuid import UUID
+
+from benchmarks.kafka_load import kafka_load
+from benchmarks.servers import CannotRun
 
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.segments.directory import DataDirectory
@@ -58,22 +63,45 @@ async def load(directory: Path) -> Loader:
     return loader
 
 
-def main(records: int) -> None:
-    """Measure and print."""
+def main(records: int, *, beside_kafka: bool) -> int:
+    """Measure and print; the exit code."""
     with tempfile.TemporaryDirectory() as name:
-        write(Path(name), records)
+        data = Path(name) / "data"
+        write(data, records)
         wall, cpu = time.perf_counter(), time.process_time()
-        loader = asyncio.run(load(Path(name)))
+        loader = asyncio.run(load(data))
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    found = sum(len(group.offsets) for group in loader.groups.values())
-    if found != records:
-        sys.exit(f"{found} offsets of {records} were loaded")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        found = sum(len(group.offsets) for group in loader.groups.values())
+        if found != records:
+            sys.exit(f"{found} offsets of {records} were loaded")
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        _print("ours", records, wall, cpu, f", {peak:.0f} MiB at most")
+        del loader
+        if beside_kafka:
+            try:
+                theirs = kafka_load(data, Path(name) / "kafka")
+            except CannotRun as error:
+                print(f"Kafka was not measured: {error}", file=sys.stderr)
+                return 1
+            _print("Kafka 4.1.1", records, theirs.seconds, theirs.cpu_seconds)
+            print(
+                f"ours / Kafka: {wall / theirs.seconds:.2f} of the time, "
+                f"{cpu / theirs.cpu_seconds:.2f} of the CPU"
+            )
+    return 0
+
+
+def _print(name: str, records: int, wall: float, cpu: float, more: str = "") -> None:
     print(
-        f"{records:,} commits: {wall:.2f} s, {records / wall:,.0f} records/s, "
-        f"{cpu * 1e6 / records:.2f} s CPU per million, {peak:.0f} MiB at most"
+        f"{name}: {records:,} commits in {wall:.2f} s, {records / wall:,.0f} records/s, "
+        f"{cpu * 1e6 / records:.2f} s CPU per million{more}",
+        flush=True,
     )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("records", nargs="?", type=int, default=1_000_000, metavar="RECORDS")
+    parser.add_argument("--only-ours", action="store_true", help="leave Kafka out")
+    given = parser.parse_args()
+    sys.exit(main(given.records, beside_kafka=not given.only_ours))
