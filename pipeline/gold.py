@@ -1,0 +1,71 @@
+"""All tables from records, each written as soon as it is known."""
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from pipeline import gold_groups, gold_offsets, gold_rebalances
+from pipeline.store import BY_NAME, Store
+
+ORDER: Final = (
+    "offset_commits",
+    "commit_rate",
+    "generations",
+    "rebalances",
+    "members",
+    "flapping",
+    "lag",
+    "hot_partitions",
+)
+"""In which they are made; `end_offsets` is there before."""
+
+
+class Gold:
+    """Makes the tables of a batch from its records."""
+
+    def __init__(self, store: Store, batch: int, told: Callable[[str], None]) -> None:
+        """`told` is called with the name of each table that is about to be made."""
+        self._store = store
+        self._batch = batch
+        self._told = told
+
+    def make(
+        self,
+        records: DataFrame,
+        ends: DataFrame,
+        everything: DataFrame | None = None,
+        hot: DataFrame | None = None,
+    ) -> None:
+        """Write all tables.
+
+        Args:
+            records: Those of the groups to be made, and all markers.
+            ends: The table `end_offsets`.
+            everything: All records of the same log partitions; by default `records`.
+            hot: All records of the times of which `hot_partitions` is made; likewise.
+        """
+        spark = self._store.spark
+        commits = self._keep(
+            "offset_commits", gold_offsets.offset_commits(spark, records, everything)
+        )
+        self._keep("commit_rate", gold_offsets.commit_rate(spark, commits))
+        chain = gold_groups.group_chain(spark, records).persist()
+        self._keep("generations", chain)
+        rebalances = gold_rebalances.rebalances(spark, records, chain, commits)
+        rebalances = self._keep("rebalances", rebalances)
+        stays = gold_groups.members(spark, records, chain, rebalances)
+        stays = self._keep("members", stays)
+        chain.unpersist()
+        self._keep("flapping", gold_groups.flapping(spark, rebalances, stays))
+        self._keep("lag", gold_offsets.lag(spark, commits, ends))
+        everywhere = records if hot is None else hot
+        self._keep("hot_partitions", gold_groups.hot_partitions(spark, everywhere))
+
+    def _keep(self, name: str, rows: DataFrame) -> DataFrame:
+        """Write a table, and read it back: cheaper than to keep it in memory."""
+        self._told(name)
+        table = BY_NAME[name]
+        self._store.write_table(table, rows, self._batch)
+        path = str(self._store.directory / name / f"batch={self._batch}")
+        return self._store.spark.read.schema(table.ddl).parquet(path)

@@ -1,0 +1,180 @@
+"""Tables of committed offsets: `offset_commits`, `commit_rate`, `lag`.
+
+The order within a partition's commits is that of the log; times only put rows into minutes.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+STALE_SECONDS: Final = 300
+"""A sampled end offset older than this is not used."""
+
+_HOLES: Final = """
+SELECT log_partition FROM {records}
+GROUP BY log_partition HAVING max(log_offset) - min(log_offset) + 1 != count(*) LIMIT 1
+"""
+
+_NUMBERED: Final = """
+SELECT *, sum(is_hole) OVER (PARTITION BY log_partition ORDER BY log_offset
+                             ROWS UNBOUNDED PRECEDING) AS hole
+FROM (SELECT log_partition, log_offset,
+             int(log_offset - lag(log_offset) OVER (PARTITION BY log_partition
+                                                    ORDER BY log_offset) > 1) AS is_hole
+      FROM {records})
+"""
+
+_COLUMNS: Final = """
+log_partition, log_offset, ts, group_id, topic, partition, committed_offset, leader_epoch,
+metadata, commit_ts
+"""
+
+_PLAIN: Final = f"""
+SELECT {_COLUMNS} FROM {{records}}
+WHERE kind IN (0, 1) AND NOT tombstone AND NOT is_txn AND problem IS NULL
+"""
+
+_TRANSACTIONAL: Final = f"""
+SELECT {_COLUMNS}
+FROM (SELECT *, first(control_type, true) OVER (
+          PARTITION BY log_partition, producer_id, producer_epoch ORDER BY log_offset
+          ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS ended
+      FROM {{records}} WHERE is_txn OR is_control)
+WHERE kind IN (0, 1) AND NOT is_control AND NOT tombstone AND problem IS NULL
+  AND ended = 'commit'
+"""
+
+_ADVANCES: Final = """
+SELECT group_id, topic, partition, committed_offset, leader_epoch, metadata, commit_ts, ts,
+       try_subtract(committed_offset, before) AS advance,
+       coalesce(committed_offset < before, false) AS rewind,
+       coalesce(hole != hole_before, false) AS history_gap,
+       log_partition, log_offset
+FROM (SELECT *,
+             lag(committed_offset) OVER key AS before,
+             lag(hole) OVER key AS hole_before
+      FROM {commits}
+      WINDOW key AS (PARTITION BY group_id, topic, partition ORDER BY log_offset))
+"""
+
+_AFTER_GAPS: Final = """
+SELECT group_id, topic, partition, committed_offset, leader_epoch, metadata, commit_ts, ts,
+       IF(history_gap, NULL, advance) AS advance, rewind AND NOT history_gap AS rewind,
+       history_gap, log_partition, log_offset
+FROM {commits}
+"""
+
+_RATE: Final = """
+SELECT date_trunc('MINUTE', ts) AS minute, group_id, topic,
+       count(*) AS commits,
+       try_sum(greatest(coalesce(advance, 0L), 0L)) AS records_advanced,
+       count_if(rewind) AS rewinds,
+       count(DISTINCT partition) AS partitions,
+       first(log_partition) AS log_partition
+FROM {commits} GROUP BY 1, 2, 3
+"""
+
+
+def transactional_or_plain(spark: SparkSession, records: DataFrame) -> DataFrame:
+    """The commits of `records` that count; one in a transaction does once that is committed."""
+    return spark.sql(_PLAIN, records=records).unionByName(
+        spark.sql(_TRANSACTIONAL, records=records)
+    )
+
+
+def has_holes(spark: SparkSession, records: DataFrame) -> bool:
+    """Whether offsets are missing in a log partition. Runs a job."""
+    return not spark.sql(_HOLES, records=records).isEmpty()
+
+
+def offset_commits(
+    spark: SparkSession, records: DataFrame, everything: DataFrame | None = None
+) -> DataFrame:
+    """The table; `everything` has all records of the log partitions, to find what is missing.
+
+    Runs a job.
+    """
+    commits = transactional_or_plain(spark, records)
+    everything = records if everything is None else everything
+    if has_holes(spark, everything):
+        holes = spark.sql(_NUMBERED, records=everything).drop("is_hole")
+        commits = commits.join(holes, ["log_partition", "log_offset"])
+    else:
+        commits = commits.selectExpr("*", "0 AS hole")
+    return spark.sql(_AFTER_GAPS, commits=spark.sql(_ADVANCES, commits=commits))
+
+
+def commit_rate(spark: SparkSession, commits: DataFrame) -> DataFrame:
+    """The table, from `offset_commits`."""
+    return spark.sql(_RATE, commits=commits)
+
+
+_LAST_COMMITS: Final = """
+SELECT date_trunc('MINUTE', ts) AS minute, group_id, topic, partition,
+       max_by(committed_offset, log_offset) AS committed_offset,
+       first(log_partition) AS log_partition
+FROM {commits} GROUP BY 1, 2, 3, 4
+"""
+
+_LAST_ENDS: Final = """
+SELECT topic, partition, date_trunc('MINUTE', ts) AS minute,
+       max_by(struct(ts, end_offset, source), ts) AS last
+FROM {ends} GROUP BY 1, 2, 3
+"""
+
+_SPANS: Final = """
+SELECT topic, partition, last.end_offset, last.ts AS sampled, last.source, minute AS from_minute,
+       lead(minute) OVER (PARTITION BY topic, partition ORDER BY minute) AS to_minute
+FROM {ends}
+"""
+
+# Hours make the join one of equals; an end that lasts for long is in several of them.
+_BY_HOUR: Final = """
+SELECT topic, partition, end_offset, sampled, source, from_minute, to_minute, hour
+FROM (SELECT *, explode(sequence(date_trunc('HOUR', from_minute),
+                                 greatest(date_trunc('HOUR', from_minute),
+                                          date_trunc('HOUR', coalesce(to_minute, {until}))),
+                                 INTERVAL 1 HOUR)) AS hour
+      FROM {spans})
+"""
+
+_LAG: Final = """
+SELECT minute, group_id, topic,
+       try_sum(greatest(try_subtract(end_offset, committed_offset), 0L)) AS lag_sum,
+       max(greatest(try_subtract(end_offset, committed_offset), 0L)) AS lag_max,
+       count(end_offset) AS partitions_known,
+       count(*) - count(end_offset) AS partitions_unknown,
+       max(age) AS end_offset_age_s,
+       first(log_partition) AS log_partition
+FROM (SELECT minute, group_id, topic, committed_offset, log_partition,
+             IF(age <= {stale}, end_offset, NULL) AS end_offset,
+             IF(age <= {stale}, age, NULL) AS age
+      FROM (SELECT l.*, e.end_offset,
+                   CASE WHEN e.source = 'log' THEN 0D
+                        ELSE greatest(0D, double(l.minute) + 60 - double(e.sampled)) END AS age
+            FROM {commits} l LEFT JOIN {ends} e
+            ON e.topic = l.topic AND e.partition = l.partition
+               AND e.hour = date_trunc('HOUR', l.minute)
+               AND e.from_minute <= l.minute AND (e.to_minute IS NULL OR l.minute < e.to_minute)))
+GROUP BY 1, 2, 3
+"""
+
+
+def lag(spark: SparkSession, commits: DataFrame, end_offsets: DataFrame) -> DataFrame:
+    """The table, from `offset_commits` and `end_offsets`. Runs a job."""
+    last = spark.sql(_LAST_COMMITS, commits=commits)
+    if end_offsets.isEmpty():
+        return spark.sql(_UNKNOWN_LAG, commits=last)
+    spans = spark.sql(_SPANS, ends=spark.sql(_LAST_ENDS, ends=end_offsets))
+    until = commits.agg({"ts": "max"}).first()
+    assert until is not None
+    hours = spark.sql(_BY_HOUR, spans=spans, until=until[0])
+    return spark.sql(_LAG, commits=last, ends=hours, stale=STALE_SECONDS)
+
+
+_UNKNOWN_LAG: Final = """
+SELECT minute, group_id, topic, bigint(NULL) AS lag_sum, bigint(NULL) AS lag_max,
+       0L AS partitions_known, count(*) AS partitions_unknown, double(NULL) AS end_offset_age_s,
+       first(log_partition) AS log_partition
+FROM {commits} GROUP BY 1, 2, 3
+"""

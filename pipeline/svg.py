@@ -1,0 +1,110 @@
+"""Small charts as SVG text. All text is escaped here; colours are classes of report.css."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from html import escape
+from typing import Final, NamedTuple
+
+WIDTH: Final = 1000
+AXIS: Final = 22
+"""Height of a time axis below its rows."""
+
+REASONS: Final = (
+    "member_joined",
+    "member_left",
+    "session_expired",
+    "rebalance_timeout",
+    "sync_timeout",
+    "pending_expired",
+    "static_replaced",
+    "leader_rejoined",
+    "metadata_changed",
+    "assignment_append_failed",
+    "admin_removed",
+    "admin_rebalance",
+    "over_capacity",
+    "member_gone",
+    "members_changed",
+)
+"""Each has a colour of its own: the class `r-` and its name."""
+
+
+def tone(reason: str | None) -> str:
+    """The class of a reason's colour."""
+    return f"r-{reason}" if reason in REASONS else "r-unknown"
+
+
+class Span(NamedTuple):
+    """From the first to the last time of a chart."""
+
+    begin: datetime
+    end: datetime
+
+    def x(self, at: datetime) -> float:
+        """Where a time is, 0 to WIDTH."""
+        whole = (self.end - self.begin).total_seconds() or 1.0
+        return max(0.0, min(1.0, (at - self.begin).total_seconds() / whole)) * WIDTH
+
+
+def span_of(times: Iterable[datetime | None]) -> Span | None:
+    """From the first to the last of some times; None if there is none."""
+    known = [at for at in times if at is not None]
+    return Span(min(known), max(known)) if known else None
+
+
+def svg(height: float, parts: Iterable[str], label: str) -> str:
+    """A chart as wide as its place."""
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(label)}" '
+        f'preserveAspectRatio="none">{"".join(parts)}</svg>'
+    )
+
+
+def title(text: str) -> str:
+    """What a pointer shows."""
+    return f"<title>{escape(text)}</title>"
+
+
+def bar(x: float, y: float, width: float, height: float, tone_class: str, text: str) -> str:
+    """A rectangle that can be seen however short its time is."""
+    left = min(x, WIDTH - 3)
+    return (
+        f'<rect x="{left:.1f}" y="{y:.1f}" width="{max(width, 3):.1f}" height="{height:.1f}" '
+        f'class="{tone_class}">{title(text)}</rect>'
+    )
+
+
+def area(span: Span, points: Sequence[tuple[datetime, float]], y: float, height: float) -> str:
+    """A filled line over time; its highest point is `height` high."""
+    top = max((value for _, value in points), default=0.0) or 1.0
+    places = [(span.x(at), y + height - value / top * height) for at, value in points]
+    if not places:
+        return ""
+    if len(places) == 1:
+        return bar(places[0][0], places[0][1], 4, height, "area", f"{top:g}")
+    line = " ".join(f"{x:.1f},{py:.1f}" for x, py in places)
+    base = f"{y + height:.1f}"
+    shape = f"{places[0][0]:.1f},{base} {line} {places[-1][0]:.1f},{base}"
+    return f'<polygon points="{shape}" class="area"/><polyline points="{line}" class="line"/>'
+
+
+def mark(x: float, y: float, height: float, tone_class: str, text: str) -> str:
+    """A thin upright line."""
+    return (
+        f'<rect x="{min(x, WIDTH - 2):.1f}" y="{y:g}" width="2" height="{height:g}" '
+        f'class="{tone_class}">{title(text)}</rect>'
+    )
+
+
+def meter(share: float, tone_class: str = "area") -> str:
+    """A bar in a cell of a table, 0 to 1."""
+    percent = max(0.0, min(1.0, share)) * 100
+    return f'<span class="meter"><i class="{tone_class}" style="width:{percent:.1f}%"></i></span>'
+
+
+def time_axis(span: Span) -> str:
+    """Five times below a chart; text of the page, so that it is not stretched."""
+    step = (span.end - span.begin) / 4
+    form = "%H:%M" if (span.end - span.begin).total_seconds() >= 600 else "%H:%M:%S"
+    ticks = "".join(f"<span>{(span.begin + step * n).strftime(form)}</span>" for n in range(5))
+    return f'<div class="axis">{ticks}</div>'
