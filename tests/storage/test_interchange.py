@@ -1,6 +1,10 @@
 """What import and export refuse, and that they leave nothing half done; the rest needs a broker."""
 
 import fcntl
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,7 @@ from coordinator_server.topics.catalog import TopicCatalog
 from protocol.batch import LogRecord, build_batch, iter_records, read_header
 from protocol.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from tests.support.api import CountedIds
+from tests.support.processes import ROOT
 
 WALL = 1_700_000_000_000
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABw"
@@ -224,6 +229,20 @@ def test_the_partitions_of_several_log_directories_come_together(
     (broker / "__consumer_offsets-1").rename(second / "__consumer_offsets-1")
     copied = import_log([broker, second], tmp_path / "data", partitions=2, node_id=1)
     assert (copied.partitions, copied.records) == (2, 3)
+
+
+def test_a_bar_shows_on_a_terminal_how_far_a_check_is(ours: Path) -> None:
+    ours_end, theirs = pty.openpty()
+    command = [sys.executable, "-m", "coordinator_server", "log", "verify", "--data", str(ours)]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=theirs, cwd=ROOT, check=True, timeout=60
+    )
+    os.close(theirs)
+    shown = os.read(ours_end, 65_536)
+    os.close(ours_end)
+    assert b"1 records in 2 segments are sound" in done.stdout
+    assert b"verifying" in shown
+    assert b"%" in shown
 
 
 def test_an_export_to_nowhere_makes_a_directory_of_the_same_form(
