@@ -69,16 +69,20 @@ class LogReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One range for each log partition that has records."""
+        """One range for each log partition that has records; an empty one if none has."""
+        return [*self.ranges()] or [OffsetRange(-1, 0, 0)]
+
+    def ranges(self) -> list[OffsetRange]:
+        """What there is to read now. Raises SourceError."""
         log = open_log(self._options)
-        ranges: list[InputPartition] = []
+        ranges: list[OffsetRange] = []
         for number in log.partitions():
             start, end = log.bounds(number)
             start = max(start, (self._options.starting or {}).get(number, start))
             end = min(end, (self._options.ending or {}).get(number, end))
             if start < end:
                 ranges.append(OffsetRange(number, start, end))
-        return ranges or [OffsetRange(-1, 0, 0)]
+        return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range."""

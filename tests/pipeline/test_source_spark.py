@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline.records_schema import RECORDS
 from pipeline.source.datasource import register
+from pipeline.source.parquet import write_parquet
 from protocol.batch import build_batch
 from tests.support.coordinator_log import commits, segment
 from tests.support.processes import ROOT
@@ -64,6 +65,18 @@ def test_a_batch_has_every_record_in_the_documented_schema(spark: SparkSession, 
     assert places(frame) == [(number, at) for number in (0, 3) for at in range(30)]
     reader = spark.read.format("coordinator_log").option("columns", "group_id")
     assert reader.load(str(log)).distinct().count() == 2
+
+
+def test_tasks_write_the_same_rows_to_parquet_themselves(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "bronze"
+    assert write_parquet(spark, {"path": str(log)}, target) == 60
+    written = spark.read.parquet(str(target))
+    assert to_arrow_schema(written.schema, timezone="UTC").equals(RECORDS)
+    assert places(written) == [(number, at) for number in (0, 3) for at in range(30)]
+    with pytest.raises(FileExistsError):
+        write_parquet(spark, {"path": str(log)}, target)
 
 
 def test_a_directory_that_is_no_log_is_told_in_the_error(
