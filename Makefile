@@ -10,10 +10,10 @@ SEEDS ?= 1000
 ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help run test cover sim crash check format docs demo screenshots oracle bench mutate clean
+.PHONY: help run pipeline test test-pipeline cover sim crash check format docs demo screenshots oracle bench mutate clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Made again only when what is to be installed changes.
 $(VENV)/runtime: pyproject.toml constraints.txt
@@ -27,11 +27,22 @@ $(VENV)/dev: $(VENV)/runtime
 	$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
 
+# Spark is 840 MB: only what needs it brings it.
+$(VENV)/pipeline: $(VENV)/dev
+	$(PIP_INSTALL) --editable '.[dev,pipeline]'
+	@touch $@
+
 run: $(VENV)/runtime ## serve on 127.0.0.1:9092, data in ./data; ARGS="--dev" and so on
 	@exec $(BIN)/python -m coordinator_server run $(ARGS)
 
 test: $(VENV)/dev ## run the tests; ARGS="-k name" and so on
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+pipeline: $(VENV)/pipeline ## tables and a report of a story that real clients play
+	$(BIN)/python -m tools.pipeline_story $(ARGS)
+
+test-pipeline: $(VENV)/pipeline ## run the tests of the pipeline, with Spark
+	$(BIN)/python -m pytest tests/pipeline $(ARGS)
 
 cover: $(VENV)/dev ## every branch of the pure core is covered by its own tests
 	$(BIN)/python -m coverage run --branch --source=coordinator_server.group -m pytest -q tests/unit/group

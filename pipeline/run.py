@@ -39,6 +39,7 @@ class Source:
         Raises:
             PipelineError: there is none, or it may not be read.
         """
+        assert self.options
         if self.log is None:
             return
         from pipeline.source.errors import SourceError

@@ -13,6 +13,7 @@ from tools.apis_page import apis_page
 from tools.compatibility_page import compatibility_page
 from tools.openapi_page import openapi_page
 from tools.states_page import states_page
+from tools.tables_page import tables_page
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Printed by `make docs`; `make check` compares. -->"
@@ -99,6 +100,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/apis.md": lambda: apis_page(NOTE),
     "docs/compatibility.md": lambda: compatibility_page(NOTE),
     "docs/openapi.yaml": lambda: openapi_page(NOTE),
+    "docs/pipeline-tables.md": lambda: tables_page(NOTE),
     "docs/states.md": lambda: states_page(NOTE),
 }
 

@@ -1,0 +1,139 @@
+"""What a user can do wrong with `coordinator-pipeline` is told before Spark starts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
+
+from pipeline import cli
+from pipeline.store import begin_run, save_run
+from protocol.batch import build_batch
+from tests.support.coordinator_log import commits, segment
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A data directory with a small log."""
+    directory = tmp_path / "data" / "__consumer_offsets-7"
+    directory.mkdir(parents=True)
+    segment(directory).write_bytes(build_batch(commits("g", 3), 0))
+    return directory.parent
+
+
+def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
+    """The one line of an error."""
+    monkeypatch.setattr("sys.argv", ["coordinator-pipeline", *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code in (1, 2)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_a_directory_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("run", "--log", str(tmp_path / "no"), "--out", str(tmp_path / "out"))
+
+    assert "there is no such directory" in said(capsys, monkeypatch, *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    words = ("run", "--log", str(tmp_path / "data"), "--out", str(tmp_path / "out"))
+
+    assert "no directories __consumer_offsets-N in it" in said(capsys, monkeypatch, *words)
+
+
+def test_a_directory_of_other_topics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "orders-0").mkdir(parents=True)
+    words = ("run", "--log", str(tmp_path / "data"), "--out", str(tmp_path / "out"))
+
+    assert "of other topics such as orders-0" in said(capsys, monkeypatch, *words)
+
+
+def test_a_directory_that_may_not_be_read(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    words = ("run", "--log", str(log), "--out", str(tmp_path / "out"))
+
+    assert "no permission to read it" in said(capsys, monkeypatch, *words)
+
+
+def test_neither_a_directory_nor_a_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "expected one of --log DIR and --bootstrap" in said(
+        capsys, monkeypatch, "run", "--out", str(tmp_path / "out")
+    )
+
+
+def test_an_output_directory_with_other_files_is_not_touched(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.txt").write_text("mine")
+
+    text = said(capsys, monkeypatch, "run", "--log", str(log), "--out", str(out))
+
+    assert "not empty and no run" in text
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+
+
+def test_the_output_of_another_log_is_not_touched(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    begin_run(out, {"log": "/srv/other", "topic": "t"}, follow=False, again=False)
+    before = (out / "run.json").read_text()
+
+    words = ("run", "--log", str(log), "--out", str(out), "--overwrite")
+    text = said(capsys, monkeypatch, *words)
+
+    assert "is the run of another source, --log /srv/other" in text
+    assert (out / "run.json").read_text() == before
+
+
+def test_a_finished_run_is_replaced_only_when_asked(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    source = {"log": str(log.resolve()), "topic": "__consumer_offsets"}
+    begin_run(out, source, follow=False, again=False)
+    save_run(out, json.loads((out / "run.json").read_text()) | {"state": "complete"})
+
+    words = ("run", "--log", str(log), "--out", str(out))
+
+    assert "--overwrite replaces it" in said(capsys, monkeypatch, *words)
+    follow = said(capsys, monkeypatch, *words, "--follow")
+    assert "is a batch run, expected a new directory" in follow
+
+
+def test_a_report_of_what_is_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = said(capsys, monkeypatch, "report", "--out", str(tmp_path))
+
+    assert "no run.json in it, expected the output of a run" in text
+
+
+def test_an_export_in_a_form_that_does_not_exist(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_run(tmp_path / "out", {"log": "/srv", "topic": "t"}, follow=False, again=False)
+    words = ("export", "--out", str(tmp_path / "out"), "--to", str(tmp_path / "to"))
+
+    assert "'xml': expected csv or parquet" in said(capsys, monkeypatch, *words, "--format", "xml")

@@ -1,0 +1,85 @@
+"""The report's page from rows, without Spark."""
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pipeline.report import render
+from pipeline.report_data import QUERIES, ReportData
+
+BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HOSTILE = '<script>alert("x")</script>&\'"'
+
+
+def data(**rows: list[dict[str, Any]]) -> ReportData:
+    """What the queries gave; those that are not named gave nothing."""
+    totals = {"rebalances": 1, "groups": 1, "commits": 5, "flapping": 0, "stalled_s": 2.0}
+    totals |= {"gaps": 3, "rewinds": 1}
+    times = {"first": BEGIN, "last": BEGIN + timedelta(minutes=9)}
+    found: dict[str, Any] = {name: [] for name in QUERIES} | {"totals": [totals | times]}
+    return ReportData(found | rows, 60, "/data", "2026-01-01T13:00:00+00:00")
+
+
+def stop(name: str) -> dict[str, Any]:
+    return {
+        "group_id": name,
+        "generation": 7,
+        "ended_at": BEGIN,
+        "duration_ms": 1500,
+        "commit_gap_ms": 61_000,
+        "reason": name,
+        "reason_source": "history",
+        "client_reason": name,
+        "cause_member": name,
+        "cause_client": name,
+        "cause_host": name,
+        "members_before": 3,
+        "members_after": 2,
+    }
+
+
+def test_an_empty_log_gives_a_page_that_says_so_everywhere() -> None:
+    page = render(data())
+
+    assert page.count("<section") == 8
+    assert "No rebalances." in page
+    assert "The ends of the topics are not known" in page
+
+
+def test_ids_of_clients_cannot_become_markup() -> None:
+    life = {
+        "group_id": HOSTILE,
+        "who": HOSTILE,
+        "member_id": HOSTILE,
+        "first_seen": BEGIN,
+        "until": BEGIN + timedelta(minutes=1),
+        "alive": False,
+        "end_reason": HOSTILE,
+        "lifetime_s": 60.0,
+    }
+    bar = stop(HOSTILE) | {"started_at": BEGIN}
+    busiest = {"group_id": HOSTILE, "rebalances": 1, "stalled_s": 1.5, "cost": 3.0}
+    heat = {"group_id": HOSTILE, "reason": HOSTILE, "n": 2}
+
+    page = render(
+        data(stops=[stop(HOSTILE)], lives=[life], timeline=[bar], busiest=[busiest], heat=[heat])
+    )
+
+    assert "<script" not in page
+    assert 'alert("x")' not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_stop_is_told_with_its_length_reason_and_culprit() -> None:
+    page = render(data(stops=[stop("billing") | {"reason": "session_expired"}]))
+
+    assert "1 min 1 s" in page
+    assert "session expired" in page
+    assert "1.5 s" in page
+
+
+def test_gaps_in_the_history_are_told() -> None:
+    assert "3 times generations are missing" in render(data())

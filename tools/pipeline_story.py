@@ -1,0 +1,194 @@
+"""A story of real clients, and what the pipeline makes of it: `make pipeline`.
+
+Starts a server with temporary data and aiokafka consumers as processes of their own; members join,
+leave, are killed, freeze, and restart with the same instance id. Then the pipeline runs over the
+log, which the server goes on writing. Takes about a minute and a half, most of it Spark.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tools.demo import DemoFailed, Screen, Server, Story, end, process
+
+GROUP = "billing"
+STATIC_GROUP = "ledger"
+SESSION_MS = 3_000
+
+
+@dataclass
+class Done:
+    """Something the clients were made to do, and the rebalance that must come of it."""
+
+    group: str
+    reason: str
+    client: str
+    took_ms: tuple[float, float]
+    """At least and at most, as far as the clients' side can tell."""
+    at: float
+    """Wall-clock seconds when it was done."""
+
+
+class Play:
+    """The acts; each waits for what it causes."""
+
+    def __init__(self, server: Server, screen: Screen, story: Story, stack: AsyncExitStack) -> None:
+        """Clients started here end with `stack`."""
+        self._server = server
+        self._screen = screen
+        self._story = story
+        self._stack = stack
+        self.done: list[Done] = []
+
+    async def consumer(
+        self, name: str, group: str = GROUP, instance: str = ""
+    ) -> asyncio.subprocess.Process:
+        """Start a consumer."""
+        arguments = ["--name", name, "--group", group, "--bootstrap", self._server.bootstrap]
+        if instance:
+            arguments += ["--instance", instance]
+        client = process("-m", "tools.pipeline_story", "consumer", *arguments)
+        return await self._stack.enter_async_context(client)
+
+    async def _act(self, text: str) -> float:
+        """Commits happen before and after."""
+        await asyncio.sleep(1.2)
+        self._screen.say(text)
+        return time.time()
+
+    async def _caused(self, group: str, reason: str, client: str, at: float) -> None:
+        def is_it(event: object) -> bool:
+            return (
+                isinstance(event, dict)
+                and event["group"] == group
+                and event["reason"] == reason
+                and event["culprit"]["client_id"] == client
+            )
+
+        await self._story.wait_for(f"{reason} by {client} in {group}", is_it)
+        took = (time.time() - at) * 1000
+        self.done.append(Done(group, reason, client, (0, took), at))
+
+    async def join(self, name: str) -> asyncio.subprocess.Process:
+        """A member comes."""
+        at = await self._act(f"{name} starts")
+        member = await self.consumer(name)
+        await self._caused(GROUP, "member_joined", name, at)
+        return member
+
+    async def play(self) -> None:
+        """All acts."""
+        await self._stack.enter_async_context(
+            process(*("-m", "tools.demo", "producer", "--name", "shop"), *self._address())
+        )
+        first = await self.join("billing-1")
+        second = await self.join("billing-2")
+        third = await self.join("billing-3")
+        at = await self._act("billing-2 is asked to leave")
+        await end(second)
+        await self._caused(GROUP, "member_left", "billing-2", at)
+        at = await self._act("billing-3 is killed: its session of 3 s must expire")
+        third.kill()
+        await self._caused(GROUP, "session_expired", "billing-3", at)
+        fourth = await self.join("billing-4")
+        at = await self._act("billing-4 freezes: its session expires too")
+        fourth.send_signal(signal.SIGSTOP)
+        await self._caused(GROUP, "session_expired", "billing-4", at)
+        fourth.kill()
+        await self._static()
+        assert first.returncode is None
+        await asyncio.sleep(1.5)
+
+    def _address(self) -> tuple[str, str]:
+        return "--bootstrap", self._server.bootstrap
+
+    async def _static(self) -> None:
+        at = await self._act("ledger-1 starts as the static member node-1")
+        old = await self.consumer("ledger-1", STATIC_GROUP, "node-1")
+        await self._caused(STATIC_GROUP, "member_joined", "ledger-1", at)
+        await self._act("ledger-1 is killed and started again: no rebalance, it keeps its place")
+        old.kill()
+        await self.consumer("ledger-1b", STATIC_GROUP, "node-1")
+        at = await self._act("ledger-2 starts as node-2")
+        await self.consumer("ledger-2", STATIC_GROUP, "node-2")
+        await self._caused(STATIC_GROUP, "member_joined", "ledger-2", at)
+
+
+async def play(directory: Path, out: Path) -> None:
+    """The story, and the pipeline over its live log."""
+    screen = Screen()
+    story = Story(screen)
+    data = directory / "data"
+    data.mkdir()
+    server = Server(str(data))
+    async with server.running(story), AsyncExitStack() as clients:
+        acts = Play(server, screen, story, clients)
+        await acts.play()
+        (directory / "done.json").write_text(json.dumps([asdict(done) for done in acts.done]))
+        screen.say("the pipeline runs over the log, while clients go on")
+        await _pipeline("run", "--log", str(data), "--out", str(out))
+    screen.say(f"the report: {out / 'report.html'}")
+
+
+async def _pipeline(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pipeline", *arguments]
+    ran = await asyncio.create_subprocess_exec(*command)
+    if await ran.wait():
+        raise DemoFailed(f"the pipeline ended with {ran.returncode}")
+
+
+async def consume(bootstrap: str, name: str, group: str, instance: str) -> None:
+    """A consumer that commits what it reads, until SIGTERM."""
+    from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
+
+    asked = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
+    async with AIOKafkaConsumer(
+        "orders",
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        client_id=name,
+        group_instance_id=instance or None,
+        auto_offset_reset="earliest",
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=300,
+        auto_commit_interval_ms=300,
+    ) as consumer:
+        while not asked.is_set():
+            await consumer.getmany(timeout_ms=200)
+
+
+def main() -> int:
+    """The story, or one of its clients."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("role", nargs="?", choices=("consumer",))
+    for name in ("bootstrap", "name", "group", "instance"):
+        parser.add_argument(f"--{name}", default="")
+    parser.add_argument("--directory", type=Path, help="a new directory for data, tables, report")
+    given = parser.parse_args()
+    os.chdir(Path(__file__).resolve().parent.parent)
+    try:
+        if given.role:
+            asyncio.run(consume(given.bootstrap, given.name, given.group, given.instance))
+        else:
+            directory = given.directory or Path(tempfile.mkdtemp(prefix="coordinator-pipeline-"))
+            directory.mkdir(parents=True, exist_ok=True)
+            asyncio.run(play(directory.resolve(), directory.resolve() / "tables"))
+    except (DemoFailed, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
