@@ -26,6 +26,8 @@ from coordinator_server.observe import log
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.fanout import Fanout, Observer
 from coordinator_server.observe.flapping import Flapping, FlappingLimits
+from coordinator_server.observe.groupseries import GroupChoice, GroupTallies, TopicSource
+from coordinator_server.observe.looplag import LoopLag
 from coordinator_server.observe.refusals import Refusals
 from coordinator_server.observe.sources import Sources
 from coordinator_server.observe.sse import EventStream
@@ -99,7 +101,10 @@ class App:
         self.flapping = Flapping(self._clock.wall_ms, flapping_limits(config))
         self._cleaner: Cleaner | None = None
         self._loads: Callable[[], Mapping[int, tuple[int, int]]] = dict
-        self._log_sizes: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        self._log_sizes: Callable[[], Mapping[int, tuple[int, int]]] = dict
+        self._choice = group_choice(config)
+        self._tallies = GroupTallies(self._choice)
+        self._loop_lag = LoopLag()
         self._data = DataDirectory(
             config.log_dirs, node_id=config.node_id, cluster_id=config.cluster_id
         )
@@ -217,6 +222,8 @@ class App:
             self.events.observe,
             log.log_observer(self._logger),
         ]
+        if self._choice.allow is not None:
+            observers.append(self._tallies.observe)
         if observer is not None:
             observers.append(observer)
         return Fanout(observers, self._observer_failed)
@@ -268,32 +275,35 @@ class App:
         if address is None:
             return
         from coordinator_server.observe.http import HttpServer
-        from coordinator_server.observe.metrics import CoordinatorCollector, Names, make_registry
-        from protocol.api_keys import ApiKey
-        from protocol.errors import ErrorCode
+        from coordinator_server.scraping import Figures, make_exposition
 
-        names = Names({key: _camel(key.name) for key in ApiKey}, {e: e.name for e in ErrorCode})
-        collector = CoordinatorCollector(
-            self.counters,
-            self.status,
-            self.timeline,
-            self._clock.wall_ms,
-            names,
-            __version__,
-            self._log_sizes,
-            self._cleaner.lag if self._cleaner is not None else lambda: (0.0, 0.0),
+        figures = Figures(
+            counters=self.counters,
+            status=self.status,
+            timeline=self.timeline,
+            wall_ms=self._clock.wall_ms,
+            log_sizes=self._log_sizes,
+            cleaner_lag=self._cleaner.lag if self._cleaner is not None else lambda: (0.0, 0.0),
+            loop_lag=self._loop_lag,
+            choice=self._choice,
+            tallies=self._tallies,
+            topics=TopicSource(self._topic_sizes, self._topics.known_end),
         )
         self._http = HttpServer(
             address.host,
             address.port,
             sources=self._sources(),
-            registry=make_registry(collector),
+            exposition=make_exposition(self._config, figures),
             events=self.events,
             token=self._admin_token,
         )
         await self._http.start()
+        self._loop_lag.start()
         if self._admin_token is None and not address.is_loopback:
             self.report("http_readable_from_elsewhere_unasked", address=str(address))
+
+    def _topic_sizes(self) -> Mapping[str, int]:
+        return {name: topic.partitions for name, topic in self._catalog.topics().items()}
 
     def _sources(self) -> Sources:
         return Sources(
@@ -335,6 +345,7 @@ class App:
         except TimeoutError:
             self.report("stop_took_too_long", seconds=STOP_SECONDS)
         await self.server.close(1.0)
+        self._loop_lag.stop()
         if self._http is not None:
             await self._http.stop()
         await self._flusher.close()
@@ -401,6 +412,16 @@ def flapping_limits(config: Config) -> FlappingLimits:
     )
 
 
+def group_choice(config: Config) -> GroupChoice:
+    """The settings that say which groups have series."""
+    return GroupChoice(
+        allow=config.metrics_groups_allow,
+        deny=config.metrics_groups_deny,
+        max_series=config.metrics_groups_max_series,
+        exporter_names="kafka_exporter" in config.metrics_aliases,
+    )
+
+
 def cleaner_settings(config: Config) -> CleanerSettings:
     """The settings of the log's compaction."""
     return CleanerSettings(
@@ -409,11 +430,6 @@ def cleaner_settings(config: Config) -> CleanerSettings:
         backoff_ms=config.log_cleaner_backoff_ms,
         max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
     )
-
-
-def _camel(name: str) -> str:
-    """JOIN_GROUP as Kafka writes it elsewhere: JoinGroup."""
-    return "".join(part.capitalize() for part in name.split("_"))
 
 
 async def serve(config: Config) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from coordinator_server.config.model import OWN, Config, property_names
 from coordinator_server.config.sources import DEV_SETTINGS
 from coordinator_server.config.types import expected
-from coordinator_server.observe.metrics import FAMILIES, PREFIX
 from tools.apis_page import apis_page
 from tools.compatibility_page import compatibility_page
+from tools.metrics_page import metrics_page
 from tools.openapi_page import openapi_page
 from tools.states_page import states_page
 from tools.tables_page import tables_page
@@ -72,31 +72,9 @@ def _item(item: object) -> str:
     return ":".join(map(str, item)) if type(item) is tuple else str(item)
 
 
-def metrics_page() -> str:
-    """Every metric, from the table of families."""
-    lines = [
-        "# Metrics",
-        "",
-        NOTE,
-        "",
-        "Served at `/metrics` of `http.listener`, in Prometheus' text format. Labels come from",
-        "closed sets: member, client and group ids are in the log and the JSON API, never here.",
-        "",
-        "| metric | type | labels | what it is |",
-        "|---|---|---|---|",
-        *(
-            f"| `{PREFIX}{name}` | {family.kind} | {', '.join(family.labels)} | {family.help} |"
-            for name, family in FAMILIES.items()
-        ),
-        "",
-        "With them come `process_*` and `python_info` of the Prometheus client.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
 PAGES: dict[str, Callable[[], str]] = {
     "docs/config.md": config_page,
-    "docs/metrics.md": metrics_page,
+    "docs/metrics.md": lambda: metrics_page(NOTE),
     "docs/apis.md": lambda: apis_page(NOTE),
     "docs/compatibility.md": lambda: compatibility_page(NOTE),
     "docs/openapi.yaml": lambda: openapi_page(NOTE),

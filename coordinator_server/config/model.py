@@ -20,12 +20,14 @@ from coordinator_server.config.listeners import (
 )
 from coordinator_server.config.types import (
     INT_MAX,
+    Aliases,
     Boolean,
     Directory,
     HttpAddress,
     Int,
     Listeners,
     Long,
+    Pattern,
     ProtocolMap,
     Rate,
     Share,
@@ -43,6 +45,10 @@ OWN = frozenset(
         "log.format",
         "log.journal.bytes",
         "log.level",
+        "metrics.aliases",
+        "metrics.groups.allow",
+        "metrics.groups.deny",
+        "metrics.groups.max.series",
         "rebalance.flapping.max.rebalances",
         "rebalance.flapping.window.ms",
         "rebalance.history.max.records",
@@ -212,6 +218,25 @@ class Config(BaseModel):
         10, "More rebalances of a group than this within the window are a storm.", ge=1
     )
 
+    # Metrics
+    metrics_groups_allow: Pattern = setting(
+        None,
+        "Groups that have series of their own at `/metrics`: those whose whole id this fits, `.*` "
+        "for all. Without it none has.",
+    )
+    metrics_groups_deny: Pattern = setting(None, "Groups that have none nevertheless.")
+    metrics_groups_max_series: Int = setting(
+        10_000,
+        "How many series groups and topics have together at most. The groups that come first by "
+        "their ids have theirs; `kafka_group_coordinator_series_left_out` counts the others.",
+        ge=0,
+    )
+    metrics_aliases: Aliases = setting(
+        (),
+        "Names of others under which figures come as well: `jmx` for those of a broker's JMX "
+        "exporter, `kafka_exporter` for that one's, which are of the groups allowed above.",
+    )
+
     # The server's own log
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Word] = setting(
         "info", "The least important lines that are logged."
@@ -243,6 +268,11 @@ class Config(BaseModel):
             yield "advertised.listeners", problem
         if self.admin_token and self.admin_token_file:
             yield "admin.token.file", "expected either admin.token or admin.token.file"
+        if "kafka_exporter" in self.metrics_aliases and self.metrics_groups_allow is None:
+            yield (
+                "metrics.aliases",
+                "kafka_exporter has series of groups: expected metrics.groups.allow, `.*` for all",
+            )
         longest = self.group_max_session_timeout_ms
         if self.group_min_session_timeout_ms > longest:
             yield (

@@ -84,6 +84,26 @@ def _directory(value: object) -> object:
     return value
 
 
+def _pattern(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            # A group id may have line ends in it, and `.*` is for all.
+            return re.compile(value, re.DOTALL) if value else None
+        except re.error as error:
+            raise ValueError(f"{error}, expected a regular expression") from None
+    return value
+
+
+def _aliases(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    names = [name.strip().lower() for name in value.split(",") if name.strip()]
+    for name in names:
+        if name not in ALIASES:
+            raise ValueError(f"{name!r} is none of {', '.join(ALIASES)}")
+    return tuple(dict.fromkeys(names))
+
+
 def _topics(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -122,6 +142,17 @@ ProtocolMap = Annotated[
 ]
 HttpAddress = Annotated[Address | None, BeforeValidator(_address), Expected("host:port or nothing")]
 Directory = Annotated[Path, BeforeValidator(_directory), Expected("one directory")]
+Pattern = Annotated[
+    re.Pattern[str] | None,
+    BeforeValidator(_pattern),
+    Expected("a regular expression or nothing"),
+]
+ALIASES = ("jmx", "kafka_exporter")
+Aliases = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_aliases),
+    Expected(f"any of {', '.join(ALIASES)}, separated by commas"),
+]
 Topics = Annotated[
     tuple[DeclaredTopic, ...],
     BeforeValidator(_topics),

@@ -29,6 +29,15 @@ REBALANCE_SECONDS = (
 """Bucket bounds for rebalances: clients take from a millisecond to ten minutes."""
 
 
+FAILURES = (
+    RebalanceReason.ASSIGNMENT_APPEND_FAILED,
+    RebalanceReason.SYNC_TIMEOUT,
+    "tenure_ended",
+)
+"""Why an attempt at a rebalance comes to nothing: the assignment could not be written, the leader
+did not send it, or the partition was lost."""
+
+
 class Histogram:
     """Fixed buckets; `counts[i]` holds values up to `bounds[i]`, the last one those above all."""
 
@@ -77,6 +86,7 @@ class Counters:
         "rebalance_seconds",
         "rebalances",
         "rebalances_ended",
+        "rebalances_failed",
         "refusals",
         "removals",
         "request_seconds",
@@ -113,6 +123,8 @@ class Counters:
         self.sweeps_skipped = 0
         self.rebalances: dict[RebalanceReason, int] = dict.fromkeys(RebalanceReason, 0)
         self.rebalances_ended: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
+        self.rebalances_failed: dict[str, int] = dict.fromkeys(FAILURES, 0)
+        """Attempts that came to nothing, by why: one of `FAILURES`."""
         self.rebalance_seconds = {
             phase: Histogram(REBALANCE_SECONDS) for phase in ("join", "sync", "total")
         }
@@ -136,6 +148,11 @@ class Counters:
     def _rebalanced(self, event: RebalanceEvent) -> None:
         self.rebalances[event.reason] += 1
         self.rebalances_ended[event.outcome] += 1
+        if event.outcome is Outcome.ABORTED:
+            self.rebalances_failed["tenure_ended"] += 1
+        for cause in event.rounds[1:]:
+            if cause.reason in self.rebalances_failed:
+                self.rebalances_failed[cause.reason] += 1
         self.rebalance_seconds["join"].observe(event.join_phase_ms / 1000)
         self.rebalance_seconds["sync"].observe(event.sync_phase_ms / 1000)
         self.rebalance_seconds["total"].observe((event.join_phase_ms + event.sync_phase_ms) / 1000)

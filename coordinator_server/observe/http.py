@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from coordinator_server.observe.exposition import CONTENT_TYPE, Exposition
 from coordinator_server.observe.http_admin import AdminRoutes
 from coordinator_server.observe.http_answers import BadRequest, error
 from coordinator_server.observe.http_events import EventRoutes
@@ -47,7 +46,7 @@ class HttpServer:
         port: int,
         *,
         sources: Sources,
-        registry: CollectorRegistry,
+        exposition: Exposition,
         events: EventStream | None = None,
         token: str | None = None,
     ) -> None:
@@ -57,14 +56,14 @@ class HttpServer:
             host: the address to listen on.
             port: the port; 0 lets the system choose.
             sources: what is known about the groups.
-            registry: the metrics.
+            exposition: what writes the metrics.
             events: an observer's stream, for `/api/events`.
             token: what admin verbs have to present; without one they are off.
         """
         self._host = host
         self._port = port
         self._sources = sources
-        self._registry = registry
+        self._exposition = exposition
         self._events = EventStream() if events is None else events
         self._token = token
         self._runner: web.AppRunner | None = None
@@ -113,9 +112,14 @@ class HttpServer:
         )
         return application
 
-    async def _metrics(self, _request: web.Request) -> web.Response:
-        body = generate_latest(self._registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE})
+        parts = await self._exposition.scrape()
+        await response.prepare(request)
+        for part in parts:
+            await response.write(part)
+        await response.write_eof()
+        return response
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         """Alive: the event loop answers. It says nothing of loading, which may take its time."""

@@ -1,10 +1,7 @@
-"""The metrics: a table of their names, and the collector that fills them at a scrape.
-
-Member ids, client ids and free text are never labels; every label comes from a closed set.
-"""
+"""The collector that fills the metrics of the whole process at a scrape."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import (
@@ -12,93 +9,21 @@ from prometheus_client.core import (
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
+    UnknownMetricFamily,
 )
 from prometheus_client.registry import Collector
 
+from coordinator_server.group.reasons import OffsetsRemovedReason, Outcome
 from coordinator_server.observe.counters import Counters, Histogram
-from coordinator_server.observe.status import MEMBER_KINDS, PARTITION_STATES, StatusSource
+from coordinator_server.observe.families import FAMILIES, GROUP_STATES, JMX_FAMILIES, PREFIX, Family
+from coordinator_server.observe.looplag import LoopLag
+from coordinator_server.observe.status import (
+    MEMBER_KINDS,
+    PARTITION_STATES,
+    Census,
+    StatusSource,
+)
 from coordinator_server.observe.timeline import Timeline
-
-PREFIX = "kafka_group_coordinator_"
-
-
-class Family(NamedTuple):
-    """A metric as documented in `docs/metrics.md`; the name is without the prefix."""
-
-    kind: Literal["counter", "gauge", "histogram"]
-    help: str
-    labels: tuple[str, ...] = ()
-
-
-FAMILIES: dict[str, Family] = {
-    "groups": Family("gauge", "Groups.", ("state", "protocol_type")),
-    "members": Family("gauge", "Members of groups; pending ids have not joined yet.", ("kind",)),
-    "offsets": Family("gauge", "Committed offsets that are kept."),
-    "rebalances_total": Family(
-        "counter", "Rebalances that ended, by what began them.", ("reason",)
-    ),
-    "rebalances_ended_total": Family(
-        "counter", "Rebalances that ended, by how they ended.", ("outcome",)
-    ),
-    "rebalance_duration_seconds": Family(
-        "histogram", "How long rebalances took, by phase; total is join and sync.", ("phase",)
-    ),
-    "rebalances_in_progress": Family("gauge", "Rebalances under way."),
-    "oldest_rebalance_age_seconds": Family(
-        "gauge", "Age of the oldest rebalance under way, 0 without one."
-    ),
-    "member_removals_total": Family(
-        "counter", "Members and pending ids that are gone.", ("reason",)
-    ),
-    "requests_total": Family("counter", "Requests answered, by their error.", ("api", "error")),
-    "request_duration_seconds": Family(
-        "histogram", "From a request's arrival to its answer.", ("api",)
-    ),
-    "refusals_total": Family(
-        "counter", "Requests that a group refused, by the rule that did.", ("rule",)
-    ),
-    "frames_refused_total": Family(
-        "counter", "Frames that were no request and closed their connection.", ("reason",)
-    ),
-    "connections": Family("gauge", "Open connections of Kafka clients."),
-    "connections_accepted_total": Family("counter", "Connections accepted."),
-    "connections_closed_total": Family("counter", "Connections this server closed.", ("reason",)),
-    "received_bytes_total": Family("counter", "Bytes received from Kafka clients."),
-    "sent_bytes_total": Family("counter", "Bytes sent to Kafka clients."),
-    "offset_commits_total": Family("counter", "Offsets committed, one per partition."),
-    "offsets_removed_total": Family(
-        "counter", "Committed offsets that are gone, by why.", ("reason",)
-    ),
-    "expiry_sweeps_skipped_total": Family(
-        "counter", "Expiry sweeps left out because the wall clock had just jumped."
-    ),
-    "log_append_duration_seconds": Family(
-        "histogram", "From handing records to the log until they are durable."
-    ),
-    "log_bytes": Family("gauge", "Bytes of the coordinator's log."),
-    "log_dirty_bytes": Family("gauge", "Bytes of its closed segments that were not compacted yet."),
-    "log_dirty_ratio": Family(
-        "gauge", "Share of those in the closed segments of the dirtiest partition, from 0 to 1."
-    ),
-    "log_compaction_idle_seconds": Family(
-        "gauge", "Since the last compaction of a partition, or the start."
-    ),
-    "log_compactions_total": Family("counter", "Compactions of a partition of the log."),
-    "log_compaction_duration_seconds": Family(
-        "histogram", "How long compactions took, most of it waiting so as not to disturb."
-    ),
-    "partitions": Family("gauge", "Partitions of the coordinator's log.", ("state",)),
-    "partition_load_duration_seconds": Family(
-        "histogram", "How long loading a partition of the log took."
-    ),
-    "partition_load_remaining_bytes": Family(
-        "gauge", "Bytes still to be read of the partitions that are being loaded."
-    ),
-    "observer_failures_total": Family(
-        "counter", "Times the log, the metrics or the timeline failed to take an event."
-    ),
-    "build_info": Family("gauge", "Always 1.", ("version",)),
-}
 
 
 class Names(NamedTuple):
@@ -119,10 +44,11 @@ class CoordinatorCollector(Collector):
         wall_ms: Callable[[], int],
         names: Names,
         version: str,
-        log_sizes: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        log_sizes: Callable[[], Mapping[int, tuple[int, int]]] = dict,
         cleaner_lag: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
+        loop_lag: LoopLag | None = None,
     ) -> None:
-        """`log_sizes` are bytes of the log, and those to be compacted.
+        """`log_sizes` are bytes of the log, and those to be compacted, by partition.
 
         `cleaner_lag` is the dirty share of the dirtiest log, and how long ago one was compacted.
         """
@@ -134,14 +60,32 @@ class CoordinatorCollector(Collector):
         self._version = version
         self._log_sizes = log_sizes
         self._cleaner_lag = cleaner_lag
+        self._loop_lag = loop_lag or LoopLag()
+        self._census: Census | None = None
+
+    def prepare(self) -> Iterator[None]:
+        """Count all groups for the next collection, a few at a time."""
+        counted: Census | None = None
+        for census in self._status.census():
+            counted = census
+            yield
+        self._census = counted
+
+    @property
+    def census(self) -> Census:
+        """The last count, or a new one if there was none."""
+        return self._census or Census.whole(self._status.census())
 
     def collect(self) -> Iterator[Metric]:
-        """All families; the values are read now."""
+        """All families; the values are read now, but for what was prepared."""
         yield from self._groups()
         yield from self._rebalances()
         yield from self._requests()
         yield from self._connections()
+        yield from self._offsets()
         yield from self._log()
+        yield from self._partitions()
+        yield from self._loop()
         yield _samples("build_info", [((self._version,), 1)])
 
     def describe(self) -> Iterable[Metric]:
@@ -149,10 +93,15 @@ class CoordinatorCollector(Collector):
         return ()
 
     def _groups(self) -> Iterator[Metric]:
-        members = self._status.member_counts()
-        yield _samples("groups", self._status.group_counts().items())
-        yield _samples("members", [((kind,), members.get(kind, 0)) for kind in MEMBER_KINDS])
-        yield _samples("offsets", [((), self._status.offset_count())])
+        census = self.census
+        oldest = census.oldest_pending_ms
+        age_ms = 0 if oldest is None else max(0, self._wall_ms() - oldest)
+        yield _samples("groups", census.groups.items())
+        yield _samples("members", [((kind,), census.members[kind]) for kind in MEMBER_KINDS])
+        yield _samples("offsets", [((), census.offsets)])
+        yield _samples("pending_transactional_offsets", [((), census.pending_offsets)])
+        yield _samples("oldest_pending_transaction_age_seconds", [((), age_ms / 1000)])
+        yield _samples("event_queue_size", [((), census.queued_events)])
 
     def _rebalances(self) -> Iterator[Metric]:
         counters = self._counters
@@ -160,6 +109,9 @@ class CoordinatorCollector(Collector):
         age_ms = max(0, self._wall_ms() - min(begun)) if begun else 0
         yield _samples("rebalances_total", _by_label(counters.rebalances))
         yield _samples("rebalances_ended_total", _by_label(counters.rebalances_ended))
+        completed = counters.rebalances_ended[Outcome.COMPLETED]
+        yield _samples("rebalances_completed_total", [((), completed)])
+        yield _samples("rebalances_failed_total", _by_label(counters.rebalances_failed))
         yield _histograms("rebalance_duration_seconds", _by_label(counters.rebalance_seconds))
         yield _samples("rebalances_in_progress", [((), len(begun))])
         yield _samples("oldest_rebalance_age_seconds", [((), age_ms / 1000)])
@@ -192,16 +144,22 @@ class CoordinatorCollector(Collector):
         yield _samples("received_bytes_total", [((), counters.bytes_in)])
         yield _samples("sent_bytes_total", [((), counters.bytes_out)])
 
-    def _log(self) -> Iterator[Metric]:
+    def _offsets(self) -> Iterator[Metric]:
         counters = self._counters
-        states = self._status.partitions()
+        expired = counters.offsets_removed[OffsetsRemovedReason.EXPIRED]
+        deleted = sum(counters.offsets_removed.values()) - expired
         yield _samples("offset_commits_total", [((), counters.offset_commits)])
         yield _samples("offsets_removed_total", _by_label(counters.offsets_removed))
+        yield _samples("offset_expirations_total", [((), expired)])
+        yield _samples("offset_deletions_total", [((), deleted)])
         yield _samples("expiry_sweeps_skipped_total", [((), counters.sweeps_skipped)])
+
+    def _log(self) -> Iterator[Metric]:
+        counters = self._counters
         yield _histograms("log_append_duration_seconds", [((), counters.log_append_seconds)])
-        size, dirty = self._log_sizes()
-        yield _samples("log_bytes", [((), size)])
-        yield _samples("log_dirty_bytes", [((), dirty)])
+        sizes = sorted(self._log_sizes().items())
+        yield _samples("log_bytes", [((str(log),), size) for log, (size, _) in sizes])
+        yield _samples("log_dirty_bytes", [((str(log),), dirty) for log, (_, dirty) in sizes])
         ratio, idle = self._cleaner_lag()
         yield _samples("log_dirty_ratio", [((), ratio)])
         yield _samples("log_compaction_idle_seconds", [((), idle)])
@@ -209,15 +167,66 @@ class CoordinatorCollector(Collector):
         yield _histograms(
             "log_compaction_duration_seconds", [((), counters.log_compaction_seconds)]
         )
+
+    def _partitions(self) -> Iterator[Metric]:
+        states = self._status.partitions()
         yield _samples(
             "partitions", [((state,), states.get(state, 0)) for state in PARTITION_STATES]
         )
-        yield _histograms(
-            "partition_load_duration_seconds", [((), counters.partition_load_seconds)]
-        )
+        loads = self._counters.partition_load_seconds
+        yield _histograms("partition_load_duration_seconds", [((), loads)])
         remaining = sum(total - done for done, total in self._status.loading().values())
         yield _samples("partition_load_remaining_bytes", [((), remaining)])
-        yield _samples("observer_failures_total", [((), counters.observer_failures)])
+
+    def _loop(self) -> Iterator[Metric]:
+        lag = self._loop_lag
+        yield _histograms("event_loop_lag_seconds", [((), lag.seconds)])
+        yield _samples("event_loop_lag_max_seconds", [((), lag.take_max())])
+        yield _samples("observer_failures_total", [((), self._counters.observer_failures)])
+
+
+class JmxCollector(Collector):
+    """The same figures as the JMX exporter names those of a Kafka broker."""
+
+    def __init__(self, counters: Counters, status: StatusSource, own: CoordinatorCollector) -> None:
+        """`own` has the count of groups."""
+        self._counters = counters
+        self._status = status
+        self._own = own
+
+    def collect(self) -> Iterator[Metric]:
+        """All families; the values are read now."""
+        values = self._values()
+        states = self._status.partitions()
+        for name, family in JMX_FAMILIES.items():
+            if family.labels:
+                samples = [((state,), states.get(state, 0)) for state in PARTITION_STATES]
+                yield _family(name, family, samples)
+            else:
+                value = next(values[end] for end in values if name.endswith(f"_{end}"))
+                yield _family(name, family, [((), value)])
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing, as for our own."""
+        return ()
+
+    def _values(self) -> Mapping[str, float]:
+        counters, census = self._counters, self._own.census
+        expired = counters.offsets_removed[OffsetsRemovedReason.EXPIRED]
+        values: dict[str, float] = {
+            "numgroups": census.groups.total(),
+            "numgroupsdead": 0,
+            "numoffsets": census.offsets,
+            "group_completed_rebalance_count": counters.rebalances_ended[Outcome.COMPLETED],
+            "offset_commit_count": counters.offset_commits,
+            "offset_expiration_count": expired,
+            "offset_deletion_count": sum(counters.offsets_removed.values()) - expired,
+            "event_queue_size": census.queued_events,
+        }
+        values |= {f"numgroups{state.lower()}": 0 for state in GROUP_STATES}
+        for (state, _), count in census.groups.items():
+            values[f"numgroups{state.lower()}"] += count
+        return values
 
 
 Value = TypeVar("Value")
@@ -229,12 +238,23 @@ def _by_label(values: Mapping[Any, Value]) -> list[tuple[tuple[str, ...], Value]
 
 def _samples(name: str, values: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
     """A family of single values, one per combination of labels."""
-    kind, text, labels = FAMILIES[name]
-    make = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
-    family = make(PREFIX + name, text, labels=labels)
+    return _family(PREFIX + name, FAMILIES[name], values)
+
+
+_MAKERS = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "untyped": UnknownMetricFamily,
+}
+
+
+def _family(
+    name: str, described: Family, values: Iterable[tuple[tuple[str, ...], float]]
+) -> Metric:
+    family = _MAKERS[described.kind](name, described.help, labels=described.labels)
     for label_values, value in values:
         family.add_metric(label_values, value)
-    return family
+    return cast("Metric", family)
 
 
 def _histograms(name: str, values: Iterable[tuple[tuple[str, ...], Histogram]]) -> Metric:
@@ -246,10 +266,11 @@ def _histograms(name: str, values: Iterable[tuple[tuple[str, ...], Histogram]]) 
     return family
 
 
-def make_registry(collector: Collector) -> CollectorRegistry:
+def make_registry(*collectors: Collector) -> CollectorRegistry:
     """A registry of our metrics and those of the process and its Python."""
     registry = CollectorRegistry()
-    registry.register(collector)
+    for collector in collectors:
+        registry.register(collector)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     return registry

@@ -1,8 +1,9 @@
 """What the observers ask of the running coordinator, and the shapes of its answers."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from coordinator_server.group.reasons import Culprit, RebalanceEvent
 
@@ -103,6 +104,44 @@ class OffsetStatus:
     """When it expires if nothing changes; None while it is in use."""
 
 
+@dataclass(slots=True)
+class Census:
+    """What there is in all groups together."""
+
+    groups: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By state and protocol type."""
+    members: Counter[str] = field(default_factory=Counter)
+    """By kind (`MEMBER_KINDS`)."""
+    offsets: int = 0
+    """Committed ones."""
+    pending_offsets: int = 0
+    """Of open transactions."""
+    oldest_pending_ms: int | None = None
+    """When the oldest of those was sent (wall-clock milliseconds)."""
+    queued_events: int = 0
+    """Requests and timers that wait for their turn in the mailboxes of groups."""
+
+    @classmethod
+    def whole(cls, counting: "Iterable[Census]") -> "Census":
+        """The end of a count, all at once."""
+        census = cls()
+        for census in counting:  # noqa: B007 - the last one is whole
+            pass
+        return census
+
+
+class GroupGauges(NamedTuple):
+    """A group in numbers, cheap to make."""
+
+    state: str
+    generation: int
+    members: int
+    waiting: Mapping[str, int]
+    """Whom it waits for: members in the phases `join` and `sync`, and `pending` ids."""
+    last_rebalance_ms: int | None
+    """When the last rebalance in its log ended (wall-clock milliseconds)."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdminResult:
     """What became of an operator's wish."""
@@ -153,16 +192,19 @@ class StatusSource(Protocol):
         """Bytes read and bytes in all, by coordinator partition that is being loaded."""
         ...
 
-    def group_counts(self) -> Mapping[tuple[str, str], int]:
-        """Number of groups by (state, protocol type)."""
+    def census(self) -> Iterator[Census]:
+        """Count all groups, a few at a time: the same census ever more complete, whole at the end.
+
+        Whoever iterates may let others have their turn between.
+        """
         ...
 
-    def member_counts(self) -> Mapping[str, int]:
-        """Number of members by kind (`MEMBER_KINDS`; absent is 0)."""
+    def gauges(self, group_id: str) -> GroupGauges | None:
+        """A group in numbers, or None where there is none of that id."""
         ...
 
-    def offset_count(self) -> int:
-        """Number of committed offsets that are kept."""
+    def each_offset(self, group_id: str) -> Iterator[OffsetStatus]:
+        """The committed offsets of a group, made one by one; those removed meanwhile are not."""
         ...
 
     def groups(self) -> Sequence[GroupSummary]:

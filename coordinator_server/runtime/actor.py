@@ -50,6 +50,11 @@ class GroupActor:
         """Whether no event is being handled or waits."""
         return not self._busy and self._mailbox is None
 
+    @property
+    def queued(self) -> int:
+        """How many events wait in the mailbox."""
+        return 0 if self._mailbox is None else len(self._mailbox)
+
     def post(self, event: Event) -> None:
         """Take an event: now if nothing is ahead of it, in its turn otherwise."""
         if self._busy or self._mailbox is not None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.group.machine import Group
+from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.partition import Partition, PartitionState, Report
 from coordinator_server.runtime.tenure import World
 from coordinator_server.storage.base import Storage
@@ -60,13 +61,17 @@ class Coordinator:
         for partition in self.partitions:
             partition.forget_topics(topics)
 
-    def groups(self) -> Iterator[Group]:
-        """Every group in memory, of the partitions that are being served."""
+    def actors(self) -> Iterator[GroupActor]:
+        """Those of every group in memory, of the partitions that are being served."""
         for partition in self.partitions:
             if partition.tenure is not None and partition.state is PartitionState.ACTIVE:
                 for actor in list(partition.tenure.actors.values()):
                     if not actor.group.is_vacant:
-                        yield actor.group
+                        yield actor
+
+    def groups(self) -> Iterator[Group]:
+        """Every group in memory, of the partitions that are being served."""
+        return (actor.group for actor in self.actors())
 
     def group(self, group_id: str) -> Group | None:
         """One group, if it exists and its partition is being served."""

@@ -1,7 +1,6 @@
 """The coordinator as the observers see it: counts, groups, and whom a rebalance waits for."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from coordinator_server.group.classic.state import (
     CONSUMER_PROTOCOL_TYPE,
@@ -12,12 +11,15 @@ from coordinator_server.group.deletion import Expiry
 from coordinator_server.group.past import PastEvents
 from coordinator_server.group.reasons import RebalanceEvent
 from coordinator_server.observe.status import (
+    Census,
+    GroupGauges,
     GroupStatus,
     GroupSummary,
     MemberStatus,
     OffsetStatus,
     WaitingStatus,
 )
+from coordinator_server.runtime.census import gauges_of, take_census
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.waiting import awaited_members, waiting_status
 from protocol.errors import Malformed
@@ -46,22 +48,16 @@ class CoordinatorStatus:
         """Bytes read and bytes in all, by partition that is being loaded."""
         return self._loads()
 
-    def group_counts(self) -> Mapping[tuple[str, str], int]:
-        """Number of groups by (state, protocol type)."""
-        return Counter((group.state, group.protocol_type or "") for group in self._classic())
+    def census(self) -> Iterator[Census]:
+        """Count all groups, a few at a time."""
+        return take_census(self._coordinator)
 
-    def member_counts(self) -> Mapping[str, int]:
-        """Number of members by kind."""
-        counts: Counter[str] = Counter()
-        for group in self._classic():
-            counts["static"] += len(group.static_members)
-            counts["dynamic"] += len(group.members) - len(group.static_members)
-            counts["pending"] += len(group.pending)
-        return counts
-
-    def offset_count(self) -> int:
-        """Number of committed offsets."""
-        return sum(len(group.offsets) for group in self._coordinator.groups())
+    def gauges(self, group_id: str) -> GroupGauges | None:
+        """A group in numbers, or None."""
+        group = self._coordinator.group(group_id)
+        if group is None or group.classic is None:
+            return None
+        return gauges_of(group, group.classic)
 
     def groups(self) -> Sequence[GroupSummary]:
         """All groups."""
@@ -97,23 +93,27 @@ class CoordinatorStatus:
 
     def offsets(self, group_id: str) -> Sequence[OffsetStatus]:
         """The committed offsets of a group, by topic and partition."""
+        return list(self.each_offset(group_id))
+
+    def each_offset(self, group_id: str) -> Iterator[OffsetStatus]:
+        """The committed offsets of a group one by one, by topic and partition."""
         group = self._coordinator.group(group_id)
         if group is None:
-            return ()
+            return
         expiry = Expiry(group, self._world.limits)
-        return [
-            OffsetStatus(
-                topic=topic,
-                partition=partition,
-                offset=value.offset,
-                leader_epoch=value.leader_epoch,
-                metadata=value.metadata,
-                commit_ms=value.commit_timestamp,
-                expire_ms=expiry.of(topic, value),
-            )
-            for topic, offsets in sorted(group.offsets.committed.items())
-            for partition, value in sorted(offsets.items())
-        ]
+        for topic, partition in sorted(group.offsets.partitions()):
+            value = group.offsets.get(topic, partition)
+            # There is none if it is only pending, or has been removed meanwhile.
+            if value is not None:
+                yield OffsetStatus(
+                    topic=topic,
+                    partition=partition,
+                    offset=value.offset,
+                    leader_epoch=value.leader_epoch,
+                    metadata=value.metadata,
+                    commit_ms=value.commit_timestamp,
+                    expire_ms=expiry.of(topic, value),
+                )
 
     def past(self, group_id: str) -> Sequence[RebalanceEvent]:
         """The finished rebalances of a group that its log has, the oldest first."""

@@ -183,6 +183,12 @@ class Topics:
         await self._park(partitions, seen, missing, max_wait_ms)
         return await read()
 
+    def known_end(self, name: str, index: int) -> int | None:
+        """Where a partition ends, if that is known without looking into its files."""
+        topic = self.catalog.get(name)
+        partition = None if topic is None else self._partitions.get((topic.topic_id, index))
+        return None if partition is None or not partition.is_open else partition.high_watermark
+
     async def offsets(
         self, topic: TopicInfo, index: int, *, committed: bool = False
     ) -> tuple[int, int]:

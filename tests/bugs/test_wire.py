@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator_server.observe.status import Census
 from coordinator_server.runtime.status import CoordinatorStatus
 from coordinator_server.testing.server import TestCoordinator
 from protocol.errors import ErrorCode
@@ -208,9 +209,9 @@ async def test_who_a_rebalance_waits_for_is_named_even_if_it_has_never_joined(de
     group = status.group("group")
     assert group is not None
     assert [culprit.client_id for culprit in group.waiting_for] == ["abandoned"]
-    assert status.member_counts()["pending"] == 1
+    assert Census.whole(status.census()).members["pending"] == 1
     abandoned.leave()
     await settle()
     assert a.generation == 2
-    assert status.member_counts()["pending"] == 0
+    assert Census.whole(status.census()).members["pending"] == 0
     assert a.heartbeat().error is ErrorCode.NONE

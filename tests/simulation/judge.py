@@ -36,6 +36,7 @@ from coordinator_server.group.reasons import (
     RebalanceEvent,
     RebalanceStarted,
 )
+from coordinator_server.observe.status import Census
 from coordinator_server.runtime.status import CoordinatorStatus
 from protocol.errors import ErrorCode
 from tests.simulation.clients import TOPIC
@@ -344,8 +345,9 @@ class Judge:
         status = CoordinatorStatus(node.coordinator)
         served = [ledger for p, ledger in enumerate(self.ledgers) if node.is_serving(p)]
         offsets = sum(ledger.offset_count() for ledger in served)
-        if status.offset_count() != offsets:
-            self.failed(f"the gauge of offsets is {status.offset_count()}, not {offsets}")
+        counted = Census.whole(status.census()).offsets
+        if counted != offsets:
+            self.failed(f"the gauge of offsets is {counted}, not {offsets}")
 
 
 def is_rebalancing(group: Group) -> bool:

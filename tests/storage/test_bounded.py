@@ -44,7 +44,7 @@ async def test_a_million_commits_of_a_thousand_offsets_end_in_a_few_megabytes(
         cleaner.start()
         for number in range(COMMITS // PER_REQUEST):
             await log.append(request(number))
-        written = storage.sizes()[0]
+        written = storage.sizes()[0][0]
         while (dirty := cleaner.filthiest()) is not None:
             await cleaner.clean(dirty)
         await cleaner.stop()

@@ -38,7 +38,7 @@ async def test_a_load_is_in_progress_until_its_last_record_was_taken(segments: S
             await log.append([record(first + number) for number in range(RECORDS_PER_TURN)])
         await log.close()
         log = await storage.claim(1)
-        size, _dirty = storage.sizes()
+        size, _dirty = storage.sizes()[1]
         seen = [storage.progress.loads()[1] async for _ in log.load()]
         assert [total for _, total in seen] == [size, size]
         assert seen[0][0] == 0 < seen[1][0] < size

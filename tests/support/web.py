@@ -1,6 +1,7 @@
 """An HTTP side over a coordinator that is made up, for tests of the API and of the page."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ from coordinator_server.group.reasons import (
     Waited,
 )
 from coordinator_server.observe.counters import Counters
+from coordinator_server.observe.exposition import Exposition
 from coordinator_server.observe.flapping import Flapping, FlappingLimits
 from coordinator_server.observe.http import HttpServer
 from coordinator_server.observe.metrics import CoordinatorCollector, Names, make_registry
@@ -26,6 +28,8 @@ from coordinator_server.observe.sse import EventStream
 from coordinator_server.observe.status import (
     AdminResult,
     Awaited,
+    Census,
+    GroupGauges,
     GroupStatus,
     GroupSummary,
     MemberStatus,
@@ -142,17 +146,22 @@ class FakeStatus:
         """Bytes read and in all, by partition."""
         return self.loads
 
-    def group_counts(self) -> Mapping[tuple[str, str], int]:
-        """By state and type."""
-        return {("Stable", "consumer"): len(self.summaries)}
+    def census(self) -> Iterator[Census]:
+        """One that is whole at once."""
+        groups = Counter({("Stable", "consumer"): len(self.summaries)})
+        yield Census(groups, Counter(dynamic=1, static=1), offsets=2)
 
-    def member_counts(self) -> Mapping[str, int]:
-        """By kind."""
-        return {"dynamic": 1, "static": 1}
+    def gauges(self, group_id: str) -> GroupGauges | None:
+        """One in numbers."""
+        summary = self.summaries.get(group_id)
+        if summary is None:
+            return None
+        waiting = {"join": 1, "sync": 0, "pending": 1}
+        return GroupGauges(summary.state, summary.generation, summary.members, waiting, None)
 
-    def offset_count(self) -> int:
-        """Some."""
-        return 2
+    def each_offset(self, group_id: str) -> Iterator[OffsetStatus]:
+        """One by one."""
+        return iter(self.offsets(group_id))
 
     def groups(self) -> Sequence[GroupSummary]:
         """All."""
@@ -262,9 +271,9 @@ class FakeSide:
         collector = CoordinatorCollector(
             Counters(), self.status, self.timeline, lambda: NOW, names, "1"
         )
-        registry = make_registry(collector)
+        exposition = Exposition(make_registry(collector), collector.prepare)
         self.server = HttpServer(
-            "127.0.0.1", 0, sources=sources, registry=registry, events=self.events, token=token
+            "127.0.0.1", 0, sources=sources, exposition=exposition, events=self.events, token=token
         )
 
     def tell_the_story(self) -> None:

@@ -324,3 +324,27 @@ def test_wrong_settings_end_the_command_with_2_and_a_line_each() -> None:
         "error: group.max.size=0 (--set): expected an integer of at least 1",
         "error: node.id=x (--set): expected an integer of at least 0",
     ]
+
+
+# --- metrics ---
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            {"metrics.groups.allow": "a("},
+            "unterminated subpattern at position 1, expected a regular expression",
+        ),
+        ({"metrics.aliases": "jmx,burrow"}, "'burrow' is none of jmx, kafka_exporter"),
+        ({"metrics.aliases": "kafka_exporter"}, "expected metrics.groups.allow, `.*` for all"),
+    ],
+)
+def test_what_metrics_cannot_be_is_said(settings: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(environ={}, flags=settings)
+    ((name, value),) = settings.items()
+    (said,) = map(str, caught.value.problems)
+    assert said.startswith(name)
+    assert value in said
+    assert problem in said

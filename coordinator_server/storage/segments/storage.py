@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -224,10 +224,9 @@ class SegmentStorage:
         """The logs of all tenures there are."""
         return list(self._logs.values())
 
-    def sizes(self) -> tuple[int, int]:
-        """Bytes of all open logs, and how many of them are to be compacted."""
-        logs = self._logs.values()
-        return sum(log.size for log in logs), sum(log.dirty_bytes for log in logs)
+    def sizes(self) -> Mapping[int, tuple[int, int]]:
+        """Bytes of every open log, and how many of them are to be compacted, by partition."""
+        return {partition: (log.size, log.dirty_bytes) for partition, log in self._logs.items()}
 
     # --- for SegmentPartitionLog ---
 

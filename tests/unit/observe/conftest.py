@@ -1,6 +1,7 @@
 """Events and a coordinator's status, made up."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,14 @@ from coordinator_server.group.reasons import (
     Round,
     Waited,
 )
-from coordinator_server.observe.status import GroupStatus, GroupSummary, MemberStatus
+from coordinator_server.observe.status import (
+    Census,
+    GroupGauges,
+    GroupStatus,
+    GroupSummary,
+    MemberStatus,
+    OffsetStatus,
+)
 
 ALICE = Culprit("alice-1", None, "alice", "/10.0.0.1")
 BOB = Culprit("bob-1", "bob", "bob", "/10.0.0.2")
@@ -72,6 +80,7 @@ class FakeStatus:
         self.states: dict[str, int] = {"active": 50}
         self.loads: dict[int, tuple[int, int]] = {}
         self.summaries: dict[str, GroupSummary] = {"orders": SUMMARY}
+        self.committed: list[OffsetStatus] = []
 
     def partitions(self) -> Mapping[str, int]:
         return self.states
@@ -79,14 +88,22 @@ class FakeStatus:
     def loading(self) -> Mapping[int, tuple[int, int]]:
         return self.loads
 
-    def group_counts(self) -> Mapping[tuple[str, str], int]:
-        return {("Stable", "consumer"): 1}
+    def census(self) -> Iterator[Census]:
+        groups = Counter({("Stable", "consumer"): 1})
+        yield Census(groups, Counter(dynamic=1, static=1), offsets=12)
 
-    def member_counts(self) -> Mapping[str, int]:
-        return {"dynamic": 1, "static": 1}
+    def gauges(self, group_id: str) -> GroupGauges | None:
+        summary = self.summaries.get(group_id)
+        if summary is None:
+            return None
+        waiting = {"join": 1, "sync": 0, "pending": 1}
+        return GroupGauges(summary.state, summary.generation, summary.members, waiting, None)
 
-    def offset_count(self) -> int:
-        return 12
+    def group_ids(self) -> Sequence[str]:
+        return sorted(self.summaries)
+
+    def each_offset(self, group_id: str) -> Iterator[OffsetStatus]:
+        return iter(self.committed if group_id in self.summaries else ())
 
     def groups(self) -> Sequence[GroupSummary]:
         return list(self.summaries.values())

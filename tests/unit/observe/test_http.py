@@ -467,7 +467,7 @@ async def test_a_port_in_use_is_an_error_and_leaves_nothing_behind(served: Serve
         "127.0.0.1",
         served.side.server.port,
         sources=side.server._sources,
-        registry=side.server._registry,
+        exposition=side.server._exposition,
     )
     with pytest.raises(OSError, match="in use"):
         await second.start()

@@ -7,9 +7,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
 from coordinator_server.observe.counters import Counters
+from coordinator_server.observe.families import FAMILIES, PREFIX
 from coordinator_server.observe.metrics import (
-    FAMILIES,
-    PREFIX,
     CoordinatorCollector,
     Names,
     make_registry,

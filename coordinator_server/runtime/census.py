@@ -1,0 +1,75 @@
+"""Groups in numbers, for metrics: counted a few at a time, so that nobody waits for a scrape."""
+
+from collections.abc import Iterator
+
+from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
+from coordinator_server.group.machine import Group
+from coordinator_server.observe.status import Census, GroupGauges
+from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.runtime.coordinator import Coordinator
+from protocol.history import history_head
+
+AT_ONCE = 64
+"""How many groups are counted before others may have their turn."""
+
+
+def take_census(coordinator: Coordinator) -> Iterator[Census]:
+    """Count all groups; the same object comes again and again until it is whole."""
+    census = Census()
+    for number, actor in enumerate(coordinator.actors(), start=1):
+        _count(census, actor)
+        if number % AT_ONCE == 0:
+            yield census
+    yield census
+
+
+def _count(census: Census, actor: GroupActor) -> None:
+    group, classic = actor.group, actor.group.classic
+    census.queued_events += actor.queued
+    census.offsets += len(group.offsets)
+    if group.offsets.pending:
+        _count_pending(census, group)
+    if classic is not None:
+        static = len(classic.static_members)
+        census.groups[classic.state, classic.protocol_type or ""] += 1
+        census.members["static"] += static
+        census.members["dynamic"] += len(classic.members) - static
+        census.members["pending"] += len(classic.pending)
+
+
+def _count_pending(census: Census, group: Group) -> None:
+    for offsets in group.offsets.pending.values():
+        census.pending_offsets += len(offsets)
+        for pending in offsets.values():
+            # Without a value a newer commit has come in between: it has no time of its own.
+            if pending.value is not None:
+                since, oldest = pending.value.commit_timestamp, census.oldest_pending_ms
+                census.oldest_pending_ms = since if oldest is None else min(since, oldest)
+
+
+def gauges_of(group: Group, classic: ClassicGroup) -> GroupGauges:
+    """One group in numbers."""
+    return GroupGauges(
+        state=classic.state,
+        generation=classic.generation,
+        members=len(classic.members),
+        waiting={
+            "join": _not_joined(classic),
+            "sync": len(classic.pending_sync) if _is(classic, _S.COMPLETING_REBALANCE) else 0,
+            "pending": len(classic.pending),
+        },
+        last_rebalance_ms=history_head(group.past[-1]).ended_ms if group.past else None,
+    )
+
+
+_S = ClassicGroupState
+
+
+def _is(group: ClassicGroup, state: ClassicGroupState) -> bool:
+    return group.state is state
+
+
+def _not_joined(group: ClassicGroup) -> int:
+    if not _is(group, _S.PREPARING_REBALANCE):
+        return 0
+    return len(group.members) - group.awaiting_join

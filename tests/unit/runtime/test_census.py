@@ -1,0 +1,78 @@
+"""Groups in numbers, as the running coordinator counts them."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from coordinator_server.observe.status import Census
+from coordinator_server.runtime.status import CoordinatorStatus
+from protocol.records import OffsetCommitValue
+from tests.support.desk import Desk, settle
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    desk = await Desk().start()
+    yield desk
+    await desk.stop()
+
+
+async def test_all_groups_are_counted_a_few_at_a_time(desk: Desk) -> None:
+    for number in range(150):
+        seat = desk.seat(f"group-{number}")
+        await seat.settled(seat.member("a"))
+    status = CoordinatorStatus(desk.coordinator)
+    steps = list(status.census())
+    assert len(steps) == 3
+    whole = Census.whole(status.census())
+    assert whole == steps[-1]
+    assert whole.groups.total() == 150
+    assert whole.members["dynamic"] == whole.groups["Stable", "consumer"] > 0
+
+
+async def test_nobody_there_is_a_census_too(desk: Desk) -> None:
+    census = Census.whole(CoordinatorStatus(desk.coordinator).census())
+    assert census == Census()
+
+
+async def test_offsets_of_open_transactions_have_an_age(desk: Desk) -> None:
+    seat = desk.seat()
+    a = seat.member("a")
+    await seat.settled(a)
+    offsets = desk.coordinator.group("group")
+    assert offsets is not None
+    for order, at in enumerate((5_000, 3_000)):
+        value = OffsetCommitValue(1, -1, "", at)
+        offsets.offsets.put_pending(9, order, "orders", order, value)
+    offsets.offsets.put("orders", 0, OffsetCommitValue(2, -1, "", 9_000))
+    census = Census.whole(CoordinatorStatus(desk.coordinator).census())
+    assert (census.offsets, census.pending_offsets, census.oldest_pending_ms) == (1, 2, 3_000)
+
+
+async def test_a_group_in_numbers_tells_whom_it_waits_for(desk: Desk) -> None:
+    status = CoordinatorStatus(desk.coordinator)
+    assert status.gauges("nowhere") is None
+    seat = desk.seat()
+    a, b = seat.member("a"), seat.member("b")
+    await seat.settled(a)
+    gauges = status.gauges("group")
+    assert gauges is not None
+    assert (gauges.state, gauges.generation, gauges.members) == ("Stable", 1, 1)
+    assert gauges.waiting == {"join": 0, "sync": 0, "pending": 0}
+    assert gauges.last_rebalance_ms == status.past("group")[-1].ended_ms
+    b.join()
+    await settle()
+    gauges = status.gauges("group")
+    assert gauges is not None
+    assert (gauges.state, gauges.waiting["pending"]) == ("Stable", 1)
+    b.join()
+    await settle()
+    gauges = status.gauges("group")
+    assert gauges is not None
+    assert gauges.state == "PreparingRebalance"
+    assert gauges.waiting == {"join": 1, "sync": 0, "pending": 0}
+    a.join()
+    await settle()
+    gauges = status.gauges("group")
+    assert gauges is not None
+    assert gauges.waiting == {"join": 0, "sync": 2, "pending": 0}
