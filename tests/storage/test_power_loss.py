@@ -153,6 +153,19 @@ def test_an_append_that_fails_leaves_nothing_behind(
     assert values_of(open_log(disk.lose_power(random))) == written
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_failed_append_left_is_cut_for_good_before_a_segment_is_full(seed: int) -> None:
+    disk, random = a_disk(), Random(seed)
+    log = open_log(disk)
+    written: list[bytes] = []
+    play(log, [1, SYNC], written, random)
+    disk.fail("append", OSError(28, "No space left on device"))
+    with pytest.raises(OSError, match="No space"):
+        append(log, b"lost")
+    play(log, [SEGMENT_BYTES, SYNC], written, random)
+    assert values_of(open_log(disk.lose_power(random))) == written
+
+
 def test_a_log_whose_torn_write_cannot_be_taken_back_takes_no_more() -> None:
     disk = a_disk()
     log = open_log(disk)

@@ -159,9 +159,10 @@ class SegmentLog:
         data = stamped(batch, base_offset)
         try:
             with self._lock:
-                active.append(data, base_offset, end_offset)
+                # A write that fails is cut off again, and that has to reach the disk too.
                 if active not in self._dirty:
                     self._dirty.append(active)
+                active.append(data, base_offset, end_offset)
         except OSError as error:
             self._fail_if_unclean(error)
             raise
