@@ -191,15 +191,28 @@ def export(
         typer.echo(str(path))
 
 
+def _expected() -> tuple[type[Exception], ...]:
+    """What is told in one line; Spark's own errors only where Spark was started."""
+    from pipeline.source.errors import SourceError
+
+    if "pyspark" not in sys.modules:
+        return PipelineError, SourceError
+    from pyspark.errors import PySparkException
+
+    return PipelineError, SourceError, PySparkException
+
+
 def main() -> None:
-    """Run a command; what a user did wrong is one line."""
+    """Run a command; what went wrong is one line."""
     try:
         app(standalone_mode=True)
-    except PipelineError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        if not isinstance(error, _expected()):
+            raise
+        typer.echo(f"error: {str(error).strip().splitlines()[0]}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

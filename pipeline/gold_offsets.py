@@ -130,12 +130,11 @@ FROM {ends}
 
 # Hours make the join one of equals; an end that lasts for long is in several of them.
 _BY_HOUR: Final = """
-SELECT topic, partition, end_offset, sampled, source, from_minute, to_minute, hour
-FROM (SELECT *, explode(sequence(date_trunc('HOUR', from_minute),
-                                 greatest(date_trunc('HOUR', from_minute),
-                                          date_trunc('HOUR', coalesce(to_minute, {until}))),
-                                 INTERVAL 1 HOUR)) AS hour
-      FROM {spans})
+SELECT s.*, h.hour
+FROM (SELECT DISTINCT topic, partition, date_trunc('HOUR', minute) AS hour FROM {commits}) h
+JOIN {spans} s ON s.topic = h.topic AND s.partition = h.partition
+     AND s.from_minute < h.hour + INTERVAL 1 HOUR
+     AND (s.to_minute IS NULL OR s.to_minute > h.hour)
 """
 
 _LAG: Final = """
@@ -166,9 +165,7 @@ def lag(spark: SparkSession, commits: DataFrame, end_offsets: DataFrame) -> Data
     if end_offsets.isEmpty():
         return spark.sql(_UNKNOWN_LAG, commits=last)
     spans = spark.sql(_SPANS, ends=spark.sql(_LAST_ENDS, ends=end_offsets))
-    until = commits.agg({"ts": "max"}).first()
-    assert until is not None
-    hours = spark.sql(_BY_HOUR, spans=spans, until=until[0])
+    hours = spark.sql(_BY_HOUR, commits=last, spans=spans)
     return spark.sql(_LAG, commits=last, ends=hours, stale=STALE_SECONDS)
 
 
