@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ORACLE = ROOT / "tests" / "oracle"
 DUMPED_PARTITIONS = 8
 """kafka-dump-log is slow: a part of the log tells its rate."""
+CONSUMER_SECONDS = 120
 CONSUMER = "org.apache.kafka.tools.ConsumerPerformance"
 
 
@@ -120,11 +121,18 @@ def consume(log: Path, classes: str, records: int) -> Rate:
         with kafka(cores.server, directory, {}):
             _wait_for_topic(directory / "data")
         _put_under(log, directory / "data")
-        with kafka(cores.server, directory, {}) as running:
+        # The consumer's own commits would keep it waiting for records that were compacted away.
+        with kafka(cores.server, directory, {"log.cleaner.enable": "false"}) as running:
             command = ["java", "-Xmx512m", "-cp", classes, CONSUMER, "--topic", TOPIC]
             command += ["--bootstrap-server", f"127.0.0.1:{running.port}"]
             command += ["--messages", str(records), "--timeout", "30000"]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            try:
+                done = subprocess.run(
+                    command, capture_output=True, text=True, check=True, timeout=CONSUMER_SECONDS
+                )
+            except subprocess.TimeoutExpired:
+                late = f"the consumer did not read {records:,} records in {CONSUMER_SECONDS} s"
+                raise CannotRun(late) from None
     return consumed(done.stdout)
 
 
