@@ -10,7 +10,7 @@ SEEDS ?= 1000
 ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test test-pipeline cover sim crash check format docs demo screenshots oracle bench mutate clean
+.PHONY: help run pipeline test test-pipeline cover sim crash check format docs demo story screenshots oracle bench mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ docs: $(VENV)/dev ## print the generated pages of docs/ again
 
 demo: $(VENV)/dev ## watch a group rebalance, and why
 	$(BIN)/python -m tools.demo
+
+story: $(VENV)/dev ## hold what is said of rebalances against what real clients did
+	$(BIN)/python -m tests.clients.story
 
 screenshots: $(VENV)/dev ## take the pictures in docs/screenshots with Chromium
 	$(BIN)/python -m tools.screenshots

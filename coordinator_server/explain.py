@@ -98,12 +98,15 @@ def cause(entry: Form) -> str:
 
 
 def member_name(culprit: Form) -> str:
-    """A member in a line."""
-    instance = culprit["group_instance_id"]
+    """A member in a line; the client id is named where the member id does not begin with it."""
     if not culprit["member_id"]:
         return "an operator"
-    name = str(culprit["member_id"])
-    return name + (f" [{instance}]" if instance else "") + f" at {culprit['client_host'] or '-'}"
+    name, client = str(culprit["member_id"]), culprit["client_id"]
+    if instance := culprit["group_instance_id"]:
+        name += f" [{instance}]"
+    if client and not name.startswith(client):
+        name += f" of client {client}"
+    return f"{name} at {culprit['client_host'] or '-'}"
 
 
 def _listed(title: str, members: Iterable[Form]) -> str:

@@ -1,4 +1,7 @@
-"""A member of a consumer group by aiokafka that says what happens to it; SIGTERM: it leaves."""
+"""A member of a consumer group by aiokafka that says what happens to it.
+
+SIGTERM: it leaves. SIGUSR1: it subscribes to the topic of `--also` as well.
+"""
 
 import argparse
 import asyncio
@@ -95,10 +98,14 @@ async def main() -> None:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--name", required=True)
     parser.add_argument("--strategy", choices=ASSIGNORS, default="range")
+    parser.add_argument("--also", default="")
     parser.add_argument("--session-ms", type=int, default=30_000)
+    parser.add_argument("--rebalance-ms", type=int, default=None)
+    parser.add_argument("--heartbeat-ms", type=int, default=500)
     arguments = parser.parse_args()
     asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, asked.set)
     printer = Printer(arguments.name)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=arguments.bootstrap,
@@ -107,11 +114,15 @@ async def main() -> None:
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         session_timeout_ms=arguments.session_ms,
-        heartbeat_interval_ms=500,
+        rebalance_timeout_ms=arguments.rebalance_ms,
+        heartbeat_interval_ms=arguments.heartbeat_ms,
         retry_backoff_ms=100,
         partition_assignment_strategy=(ASSIGNORS[arguments.strategy],),
     )
-    consumer.subscribe([arguments.topic], listener=Listener(consumer, printer))
+    listener = Listener(consumer, printer)
+    consumer.subscribe([arguments.topic], listener=listener)
+    both = [arguments.topic, arguments.also]
+    loop.add_signal_handler(signal.SIGUSR1, lambda: consumer.subscribe(both, listener=listener))
     printer.say("started")
     await start(consumer, printer, asked)
     try:

@@ -19,15 +19,17 @@ class Member:
         self._incremental = arguments.strategy == "cooperative-sticky"
         self._asked = False
         self._printer.say("started")
+        static = {"group.instance.id": arguments.instance} if arguments.instance else {}
         self._consumer = Consumer(
             {
+                **static,
                 "bootstrap.servers": arguments.bootstrap,
                 "group.id": arguments.group,
                 "client.id": arguments.name,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "session.timeout.ms": arguments.session_ms,
-                "heartbeat.interval.ms": 500,
+                "heartbeat.interval.ms": arguments.heartbeat_ms,
                 "fetch.wait.max.ms": 100,
                 "partition.assignment.strategy": arguments.strategy,
             }
@@ -105,7 +107,9 @@ def main() -> None:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--name", required=True)
     parser.add_argument("--strategy", default="range")
+    parser.add_argument("--instance", default="")
     parser.add_argument("--session-ms", type=int, default=30_000)
+    parser.add_argument("--heartbeat-ms", type=int, default=500)
     member = Member(parser.parse_args())
     signal.signal(signal.SIGTERM, member.stop)
     member.run()

@@ -80,6 +80,10 @@ class ClientProcess:
         self._note("resumed")
         os.kill(self._process.pid, signal.SIGCONT)
 
+    def signal(self, number: int) -> None:
+        """Send it any other signal."""
+        os.kill(self._process.pid, number)
+
     def close(self) -> None:
         """End it in whatever state it is."""
         if self.running:

@@ -144,6 +144,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	config.ClientID = *name
 	h := &handler{topic: *topic, printer: &printer{member: *name, out: json.NewEncoder(os.Stdout)}}
 	h.print(event{Kind: "started"})
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
