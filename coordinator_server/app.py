@@ -46,6 +46,7 @@ from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.storage import MAX_APPEND_BYTES, TOPIC, SegmentStorage
+from coordinator_server.systemd import told_to_systemd
 from coordinator_server.topics.catalog import CorruptCatalog, TopicCatalog
 from coordinator_server.topics.directories import Directories
 from coordinator_server.topics.errors import TopicError
@@ -447,9 +448,11 @@ async def serve(config: Config) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
-    await stopping.wait()
-    app.report("server_stopping")
-    await app.stop()
+    async with told_to_systemd(app.status.partitions) as tell_stopping:
+        await stopping.wait()
+        tell_stopping()
+        app.report("server_stopping")
+        await app.stop()
     app.report("server_stopped")
 
 
