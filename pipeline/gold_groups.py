@@ -93,10 +93,14 @@ WHERE member_id IS NOT NULL GROUP BY group_id, member_id
 _MEMBERS: Final = """
 SELECT s.group_id, s.member_id, s.instance_id, s.client_id, s.host, s.first_seen, s.first_is_exact,
        s.last_seen, s.gone_at, s.gen_in, s.gen_out, s.generations,
-       IF(s.gone_at IS NULL, NULL, coalesce(e.reason, 'unknown')) AS end_reason,
+       IF(s.gone_at IS NULL, NULL,
+          coalesce(e.reason, IF(s.replaced, 'static_replaced', 'unknown'))) AS end_reason,
        double(coalesce(s.gone_at, s.last_seen)) - double(s.first_seen) AS lifetime_s,
        s.log_partition
-FROM {stays} s LEFT JOIN {ends} e ON e.group_id = s.group_id AND e.member_id = s.member_id
+FROM (SELECT *, instance_id IS NOT NULL AND gone_at = lead(first_seen) OVER (
+          PARTITION BY group_id, instance_id ORDER BY first_seen, gone_at) AS replaced
+      FROM {stays}) s
+LEFT JOIN {ends} e ON e.group_id = s.group_id AND e.member_id = s.member_id
 """
 
 

@@ -59,7 +59,7 @@ FROM {chain} c LEFT ANTI JOIN {told} t
   ON t.group_id = c.group_id AND t.generation = c.generation
      AND abs(t.log_offset - c.log_offset) <= {near}
 WHERE NOT c.tombstone AND (c.headers['rb.reason'] IS NOT NULL
-    OR coalesce(c.generation != c.prev_generation, true) OR c.member_ids != c.before_ids)
+    OR coalesce(c.generation != c.prev_generation, c.generation > 0))
 """
 
 NEAR: Final = 1_000
