@@ -7,6 +7,7 @@ import resource
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -275,6 +276,8 @@ class App:
         address = self._config.http_listener
         if address is None:
             return
+        # Takes 200 ms: in a thread the loop does not stand still for it, and serves Kafka before.
+        await asyncio.to_thread(import_module, "coordinator_server.observe.http")
         from coordinator_server.observe.http import HttpServer
         from coordinator_server.scraping import Figures, make_exposition
 
@@ -468,8 +471,5 @@ def main(config: Config) -> int:
     import uvloop
 
     _allow_many_files()
-    if config.http_listener is not None:
-        # Takes 200 ms, which the loop must not stand still for once it runs.
-        from coordinator_server.observe import http  # noqa: F401
     uvloop.run(serve(config))
     return 0

@@ -1,7 +1,7 @@
 """The HTTP side: the page, the JSON API of the groups, metrics, health and readiness.
 
-aiohttp takes 200 ms to import: import this module before the event loop runs, and only if HTTP is
-configured.
+aiohttp takes 200 ms to import: import this module beside the event loop, in a thread, and only if
+HTTP is configured.
 """
 
 from collections.abc import Awaitable, Callable
