@@ -10,7 +10,7 @@ SEEDS ?= 1000
 ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test test-pipeline cover sim crash check format docs demo story screenshots oracle bench mutate clean
+.PHONY: help run pipeline test test-pipeline cover sim crash check format docs demo story screenshots oracle bench profile mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,8 +82,13 @@ oracle: $(VENV)/dev ## compare with what Kafka 4.1.1 answers
 	$(BIN)/python -m tools.check_oracle
 
 bench: $(VENV)/dev ## measure beside Kafka and kfake (Go, Java, Maven); ARGS=--quick
-	$(BIN)/python -m benchmarks.codec
+	$(BIN)/python -m benchmarks.micro --quiet
+	$(BIN)/python -m benchmarks.scaling
+	$(BIN)/python -m benchmarks.tails
 	$(BIN)/python -m benchmarks.side_by_side $(ARGS)
+
+profile: $(VENV)/dev ## see where a busy server's time goes (py-spy, Go); ARGS=Heartbeat
+	$(BIN)/python -m benchmarks.profiling $(ARGS)
 
 mutate: $(VENV)/dev ## see which wrong changes to the state machine no test notices; ARGS="--all"
 	$(BIN)/python -m tools.mutate $(ARGS)

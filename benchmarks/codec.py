@@ -1,15 +1,13 @@
-"""What reading a request and writing a response costs, beside kio doing the same.
+"""Reading a request and writing a response, by us and by kio, for `benchmarks.micro` to time.
 
-Both are given the same messages, and have to come to the same bytes before they are timed.
+Both are given the same messages, and have to come to the same bytes before that.
 """
 
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from timeit import Timer
 from typing import Any
 
-from benchmarks.tables import table
 from kio.serial import entity_reader, entity_writer
 
 from protocol.codec import request_decoder, request_encoder, response_encoder
@@ -157,37 +155,24 @@ def exchanges() -> Sequence[Exchange]:
     )
 
 
-def microseconds(work: Callable[[], object]) -> float:
-    """Of one call: the best of five times about 50 ms."""
-    timer = Timer(work)
-    calls = 1
-    while (taken := timer.timeit(calls)) < 0.01:
-        calls *= 4
-    calls = max(1, round(calls * 0.05 / taken))
-    return min(timer.repeat(5, calls)) / calls * 1e6
-
-
-def read_row(exchange: Exchange) -> list[str]:
-    """Reading the request. Raises AssertionError if the two do not agree."""
+def reading(exchange: Exchange, *, kio: bool = False) -> Callable[[], object]:
+    """Read the request. Raises AssertionError if the two do not agree."""
     side = Side(exchange.api, "request")
     api, version = side.messages.key, exchange.version
     raw = request_encoder(api, version)(exchange.request)
     decode = request_decoder(api, version)
-    assert decode(raw, 0, len(raw)) == exchange.request
+    end = len(raw)
+    assert decode(raw, 0, end) == exchange.request
     read = entity_reader(side.kio(version))
     assert read(raw, 0)[0] == to_kio(exchange.request, side.kio(version))
-    end = len(raw)
-    return _row(
-        (exchange.name, "read request"), end, lambda: decode(raw, 0, end), lambda: read(raw, 0)
-    )
+    return (lambda: read(raw, 0)) if kio else (lambda: decode(raw, 0, end))
 
 
-def write_row(exchange: Exchange) -> list[str]:
-    """Writing the response. Raises AssertionError if the two do not agree."""
+def writing(exchange: Exchange, *, kio: bool = False) -> Callable[[], object]:
+    """Write the response. Raises AssertionError if the two do not agree."""
     side = Side(exchange.api, "response")
     version = exchange.version
     encode = response_encoder(side.messages.key, version)
-    raw = encode(exchange.response)
     theirs = to_kio(exchange.response, side.kio(version))
     write = entity_writer(side.kio(version))
 
@@ -196,24 +181,5 @@ def write_row(exchange: Exchange) -> list[str]:
         write(buffer, theirs)
         return buffer.getvalue()
 
-    assert written() == raw
-    return _row(
-        (exchange.name, "write response"), len(raw), lambda: encode(exchange.response), written
-    )
-
-
-def _row(
-    names: tuple[str, str], size: int, ours: Callable[[], object], theirs: Callable[[], object]
-) -> list[str]:
-    mine, other = microseconds(ours), microseconds(theirs)
-    return [*names, f"{size:,}", f"{mine:.2f}", f"{other:.2f}", f"{other / mine:.1f}"]
-
-
-def main() -> None:
-    """Print the table."""
-    rows = [row(each) for each in exchanges() for row in (read_row, write_row)]
-    print(table(("message", "work", "bytes", "ours us", "kio us", "kio / ours"), rows))
-
-
-if __name__ == "__main__":
-    main()
+    assert written() == encode(exchange.response)
+    return written if kio else (lambda: encode(exchange.response))

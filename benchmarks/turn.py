@@ -224,11 +224,11 @@ async def _requests(app: App, name: str, seconds: float, profile: cProfile.Profi
         await client.join()
     chunks = [make(client) for client in clients]
     await _round(clients, chunks)
-    with _costs(profile) as costs:
-        while time.process_time() - costs.begin < seconds:
+    with costs(profile) as spent:
+        while time.process_time() - spent.begin < seconds:
             await _round(clients, chunks)
-            costs.count += CLIENTS * requests
-    return costs.microseconds
+            spent.count += CLIENTS * requests
+    return spent.microseconds
 
 
 async def _round(clients: list[Client], chunks: list[bytes]) -> None:
@@ -244,30 +244,37 @@ async def _round(clients: list[Client], chunks: list[bytes]) -> None:
 
 
 async def _creations(app: App, seconds: float, profile: cProfile.Profile | None) -> float:
-    with _costs(profile) as costs:
-        while time.process_time() - costs.begin < seconds:
+    with costs(profile) as spent:
+        while time.process_time() - spent.begin < seconds:
             await asyncio.gather(
-                *(Client(app, costs.count + number).join() for number in range(CLIENTS))
+                *(Client(app, spent.count + number).join() for number in range(CLIENTS))
             )
-            costs.count += CLIENTS
-    return costs.microseconds
+            spent.count += CLIENTS
+    return spent.microseconds
 
 
 async def _rebalances(app: App, seconds: float, profile: cProfile.Profile | None) -> float:
     """JoinGroup and SyncGroup of every member, as often as time allows."""
-    members = [Client(app, 0) for _ in range(MEMBERS)]
+    members = await gathered(app, MEMBERS)
+    with costs(profile) as spent:
+        while time.process_time() - spent.begin < seconds:
+            await rebalance(members)
+            spent.count += 2 * MEMBERS
+    return spent.microseconds
+
+
+async def gathered(app: App, size: int) -> list[Client]:
+    """A group of so many members, assigned."""
+    members = [Client(app, 0) for _ in range(size)]
     for member in members:
         given = await member.call(ApiKey.JOIN_GROUP, 7, _join(member))
         member.member = given.member_id
-    await _rebalance(members)
-    with _costs(profile) as costs:
-        while time.process_time() - costs.begin < seconds:
-            await _rebalance(members)
-            costs.count += 2 * MEMBERS
-    return costs.microseconds
+    await rebalance(members)
+    return members
 
 
-async def _rebalance(members: list[Client]) -> None:
+async def rebalance(members: list[Client]) -> None:
+    """All join and sync; the group's first member leads."""
     joins = [frame(ApiKey.JOIN_GROUP, 7, _join(member)) for member in members]
     await _all_ask(members, joins)
     generation = members[0].generation = max(members[0].generation, 0) + 1
@@ -299,7 +306,9 @@ async def _all_ask(members: list[Client], chunks: list[bytes]) -> list[bytes]:
     return answers
 
 
-class _Costs:
+class Costs:
+    """CPU time of this process while something was done `count` times."""
+
     def __init__(self) -> None:
         self.count = 0
         self.begin = time.process_time()
@@ -307,19 +316,21 @@ class _Costs:
 
     @property
     def microseconds(self) -> float:
+        """Of each."""
         return (self.end - self.begin) / self.count * 1e6
 
 
 @contextmanager
-def _costs(profile: cProfile.Profile | None) -> Iterator[_Costs]:
+def costs(profile: cProfile.Profile | None = None) -> Iterator[Costs]:
+    """Count what is done meanwhile, with the collector set as the server sets it."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
     if profile is not None:
         profile.enable()
-    costs = _Costs()
-    yield costs
-    costs.end = time.process_time()
+    spent = Costs()
+    yield spent
+    spent.end = time.process_time()
     if profile is not None:
         profile.disable()
 

@@ -13,13 +13,29 @@ import (
 )
 
 type options struct {
-	address, mode                                          string
-	connections, inFlight, partitions, members, count, pid int
-	seconds, warmup                                        time.Duration
-	run                                                    int64
+	address, mode                                                 string
+	connections, inFlight, partitions, members, count, pid, avoid int
+	seconds, warmup, every                                        time.Duration
+	run                                                           int64
 }
 
-func (o options) groupName(i int) string { return fmt.Sprintf("load-%x-%d", o.run, i) }
+// groupName is new in every run, and not of the partition of the log that is to be avoided.
+func (o options) groupName(i int) string {
+	name := fmt.Sprintf("load-%x-%d", o.run, i)
+	for logPartition(name) == o.avoid {
+		name += "x"
+	}
+	return name
+}
+
+// logPartition is Kafka's Utils.abs(groupId.hashCode()) % 50, for ASCII.
+func logPartition(group string) int {
+	var hash int32
+	for _, c := range group {
+		hash = 31*hash + c
+	}
+	return int(max(hash, -hash, 0)) % 50
+}
 
 var modes = map[string]func(options) (summary, error){
 	"heartbeat": func(o options) (summary, error) { return steady(o, askHeartbeat) },
@@ -28,18 +44,23 @@ var modes = map[string]func(options) (summary, error){
 	"create":    create,
 	"storm":     storm,
 	"rebalance": rebalance,
+	"paced":     paced,
 }
+
+const modeNames = "heartbeat, commit, fetch, create, storm, rebalance or paced"
 
 func parsed() options {
 	o := options{run: time.Now().UnixNano()}
 	flag.StringVar(&o.address, "address", "127.0.0.1:9092", "the server's host:port")
-	flag.StringVar(&o.mode, "mode", "heartbeat", "heartbeat, commit, fetch, create, storm or rebalance")
+	flag.StringVar(&o.mode, "mode", "heartbeat", modeNames)
 	flag.IntVar(&o.connections, "connections", 16, "connections, each with a group of its own")
 	flag.IntVar(&o.inFlight, "in-flight", 1, "heartbeat, commit, fetch: requests in flight per connection")
 	flag.IntVar(&o.partitions, "partitions", 1, "commit, fetch: partitions of a request")
 	flag.IntVar(&o.members, "members", 100, "rebalance: members of the group, each with a connection")
 	flag.IntVar(&o.count, "count", 1000, "create, storm, rebalance: how many groups, connections, rebalances")
-	flag.DurationVar(&o.seconds, "time", 3*time.Second, "heartbeat, commit, fetch: how long to measure")
+	flag.IntVar(&o.avoid, "avoid", -1, "the partition of the log that no group is to be in")
+	flag.DurationVar(&o.every, "every", 10*time.Millisecond, "paced: how often each connection sends a heartbeat")
+	flag.DurationVar(&o.seconds, "time", 3*time.Second, "heartbeat, commit, fetch, paced: how long to measure")
 	flag.DurationVar(&o.warmup, "warmup", time.Second, "heartbeat, commit, fetch: how long before that")
 	flag.IntVar(&o.pid, "pid", 0, "the server's process, whose CPU time and memory are reported")
 	flag.Parse()
@@ -49,7 +70,7 @@ func parsed() options {
 func run(o options) (summary, error) {
 	mode := modes[o.mode]
 	if mode == nil {
-		return summary{}, fmt.Errorf("-mode %q: expected heartbeat, commit, fetch, create, storm or rebalance", o.mode)
+		return summary{}, fmt.Errorf("-mode %q: expected %s", o.mode, modeNames)
 	}
 	conn, err := dial(o.address)
 	if err != nil {

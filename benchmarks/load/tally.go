@@ -25,6 +25,9 @@ func (t *tally) answered(took time.Duration) {
 }
 
 func (t *tally) wrong(err error) {
+	if err == nil {
+		return
+	}
 	t.errors++
 	t.remember(err)
 }

@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from benchmarks import codec, work
+from benchmarks import micro, profiling, stored, tails, work
 from benchmarks.tables import Measured, goals_table, measured_table, start_table, table
 from benchmarks.work import CREATE, FULL, HEARTBEAT, KAFKA, KFAKE, OURS, QUICK, Sample
 
@@ -102,9 +104,41 @@ def test_every_field_of_a_sample_is_one_the_load_generator_prints() -> None:
     assert set(Sample.__slots__) <= printed
 
 
-@pytest.mark.parametrize("exchange", codec.exchanges(), ids=lambda each: each.name)
-def test_codec_benchmarks_time_what_kio_agrees_with(
-    exchange: codec.Exchange, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", list(micro.steps()), ids=lambda each: each.name)
+def test_steps_are_timed_after_both_sides_agree(step: micro.Step) -> None:
+    step.ours()()
+    if step.theirs is not None:
+        step.theirs()()
+
+
+def test_a_sample_is_put_down_to_the_innermost_function_of_ours() -> None:
+    stack = (
+        "main (coordinator_server/app.py:1);receive (coordinator_server/net/session.py:150);"
+        "Codec.decode (protocol/decoder.py:7);loads (json/__init__.py:299)"
+    )
+    assert profiling.place_of(stack) == ("protocol", "protocol/decoder.py Codec.decode")
+    assert profiling.place_of("decode (<decoder of HeartbeatRequest v4>:1)") == (
+        "codec",
+        "decode HeartbeatRequest v4",
+    )
+    assert profiling.place_of("run (uvloop.py:1)").package == profiling.LOOP
+
+
+def test_shares_of_packages_add_up_to_everything() -> None:
+    raw = ["a (coordinator_server/net/a.py:1) 3", "b (coordinator_server/net/b.py:1) 1", "c 4"]
+    samples = profiling.counted(raw)
+    assert profiling.shares(samples, of_packages=True) == [("net", 50.0), (profiling.LOOP, 50.0)]
+    assert profiling.shares(samples, of_packages=False)[1] == ("net/a.py a", 37.5)
+
+
+@pytest.mark.parametrize(("busy_us", "verdict"), [(21_000.0, "met"), (21_100.0, "missed")])
+def test_a_disturbance_is_judged_by_what_it_adds_to_a_quiet_run(
+    busy_us: float, verdict: str
 ) -> None:
-    monkeypatch.setattr(codec, "microseconds", lambda work: 1.0 if work() else 2.0)
-    assert codec.read_row(exchange)[-1] == codec.write_row(exchange)[-1] == "1.0"
+    quiet = replace(sample(1.0), p999_us=1_000.0)
+    assert tails.row("scrapes", quiet, replace(quiet, p999_us=busy_us))[-1] == verdict
+
+
+def test_stored_groups_lie_where_the_coordinator_looks_for_them() -> None:
+    ids = list(islice(stored.names_in(7), 3))
+    assert stored.spread((each, stored.commits(each, 2, 0)) for each in ids).keys() == {7}

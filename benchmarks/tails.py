@@ -1,0 +1,259 @@
+"""What heartbeats of other groups wait while the server has something large to do.
+
+`python -m benchmarks.tails` has 50 members send a heartbeat every 10 ms each, and counts what an
+answer took from when it was due. Everything else the machine does counts too, so a disturbance is
+judged by what it adds to a quiet run before it; the load that disturbs has a lower priority.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from benchmarks import compaction, servers, stored
+from benchmarks.compaction import await_load
+from benchmarks.servers import CannotRun, Running
+from benchmarks.tables import table
+from benchmarks.work import Sample
+
+MEMBERS: Final = 50
+EVERY_MS: Final = 10
+MOST_ADDED_MS: Final = 20.0
+LARGE_PARTITION: Final = 0
+"""Of the log; the members that send heartbeats are in others."""
+COMMITS: Final = 1_000_000
+GROUPS: Final = 10_000
+REBALANCING: Final = 5_000
+MEGABYTES: Final = 40
+
+Doing = Callable[[Running], AbstractContextManager[object]]
+"""Goes on while heartbeats are measured."""
+
+
+class Case(NamedTuple):
+    """Something large to do."""
+
+    name: str
+    prepare: Callable[[Path], object]
+    """Makes the data directory the server starts with."""
+    doing: Doing
+    settings: dict[str, str]
+    loaded: bool = True
+    """Whether heartbeats begin when everything is loaded, or at once."""
+
+
+class Bench:
+    """The load generator on its core, and the server on the other."""
+
+    def __init__(self, program: Path, seconds: float) -> None:
+        self._program = program
+        self._seconds = seconds
+        self._cores = servers.two_cores()
+
+    def heartbeats(self, server: Running) -> Sample:
+        """One run. Raises CannotRun."""
+        command = self._command(server, "paced", connections=MEMBERS, avoid=LARGE_PARTITION)
+        command += [f"-every={EVERY_MS}ms", f"-time={self._seconds:g}s"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        sample = Sample.read(done.stdout) if done.returncode == 0 else None
+        if sample is None or sample.errors:
+            raise CannotRun(done.stderr.strip() or str(sample and sample.first_error))
+        return sample
+
+    def _command(self, server: Running, mode: str, **options: int) -> list[str]:
+        given = {"address": f"127.0.0.1:{server.port}", "mode": mode, "pid": str(server.pid)}
+        given |= {name.replace("_", "-"): str(value) for name, value in options.items()}
+        return [str(self._program), *(f"-{name}={value}" for name, value in given.items())]
+
+    @contextmanager
+    def rebalancing(self, server: Running) -> Iterator[None]:
+        """One large group rebalances again and again."""
+        command = self._command(server, "rebalance", members=REBALANCING, count=1_000)
+        quiet = subprocess.DEVNULL
+        load = subprocess.Popen(["nice", "-n", "19", *command], stdout=quiet, stderr=quiet)
+        try:
+            _await_rebalances(server, load)
+            yield
+            if load.poll() is not None:
+                raise CannotRun("the group did not rebalance until the end")
+        finally:
+            load.terminate()
+            load.wait()
+
+    def measure(self, case: Case) -> tuple[Sample, Sample]:
+        """Quiet, and while the case is going on; each with a server of its own."""
+        quiet = Case("", lambda _: None, lambda _: nullcontext(), {})
+        return self._run(quiet), self._run(case)
+
+    def _run(self, case: Case) -> Sample:
+        with tempfile.TemporaryDirectory(prefix="tails-", dir="/var/tmp") as name:
+            case.prepare(Path(name) / "data")
+            core = self._cores.server
+            with (
+                servers.on_core(self._cores.load),
+                servers.ours(core, Path(name), case.settings) as server,
+            ):
+                if case.loaded:
+                    await_load(server)
+                with case.doing(server):
+                    return self.heartbeats(server)
+
+
+def _await_rebalances(server: Running, load: subprocess.Popen[bytes]) -> None:
+    """Until the large group has rebalanced once or twice. Raises CannotRun."""
+    deadline = time.monotonic() + 120
+    while "rebalances_total{" not in _get(server, "/metrics") or (
+        _metric(server, "kafka_group_coordinator_members", "dynamic") < REBALANCING
+    ):
+        if load.poll() is not None or time.monotonic() > deadline:
+            raise CannotRun(f"no group of {REBALANCING} members came about")
+        time.sleep(0.5)
+
+
+def _metric(server: Running, name: str, label: str) -> float:
+    lines = _get(server, "/metrics").splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name) and label in line)
+
+
+def _get(server: Running, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port + 1}{path}", timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+@contextmanager
+def asking(server: Running, *paths: str) -> Iterator[None]:
+    """Somebody asks for all of these again and again, ten times a second at most."""
+    ended = threading.Event()
+    asked = 0
+
+    def ask() -> None:
+        nonlocal asked
+        while not ended.is_set():
+            for path in paths:
+                if len(_get(server, path)) < 1_000:
+                    raise CannotRun(f"{path}: an answer that is too short")
+                asked += 1
+            ended.wait(0.1)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    if asked < len(paths):
+        raise CannotRun("nothing was asked while heartbeats were measured")
+
+
+@contextmanager
+def loading(server: Running) -> Iterator[None]:
+    """The load has begun with the server, and has to go on until the end."""
+    yield
+    try:
+        _get(server, "/readyz")
+    except OSError:
+        return
+    say("    the load ended before the heartbeats did: give fewer --seconds")
+
+
+@contextmanager
+def compacting(server: Running) -> Iterator[None]:
+    """The compaction begins by itself a moment after the start."""
+    yield
+    if not _metric(server, "kafka_group_coordinator_log_bytes", ""):
+        raise CannotRun("there is no log")
+
+
+def commits(data: Path) -> None:
+    """A million commits in one partition, of a thousand groups."""
+    wall = time.time_ns() // 1_000_000
+    ids = islice(stored.names_in(LARGE_PARTITION), COMMITS // 1_000)
+    records = (record for each in ids for record in stored.commits(each, 1_000, wall))
+    stored.write(data, LARGE_PARTITION, records)
+
+
+def groups(data: Path) -> None:
+    """Ten thousand groups with three members each."""
+    wall = time.time_ns() // 1_000_000
+    ids = [f"group-{number}" for number in range(GROUPS)]
+    parts = stored.spread((each, [stored.group(each, 3, wall)]) for each in ids)
+    for partition, records in parts.items():
+        stored.write(data, partition, records)
+
+
+def cases(bench: Bench) -> list[Case]:
+    """Everything large there is to do."""
+    return [
+        Case(f"a group of {REBALANCING:,} rebalances", _nothing, bench.rebalancing, {}),
+        Case(
+            f"compaction of {MEGABYTES} MB",
+            lambda data: compaction.write(data, MEGABYTES),
+            compacting,
+            {"log.cleaner.backoff.ms": "100"},
+        ),
+        Case(f"a partition of {COMMITS:,} commits loads", commits, loading, {}, loaded=False),
+        Case(
+            f"scrapes with {GROUPS:,} groups", groups, lambda server: asking(server, "/metrics"), {}
+        ),
+        Case(
+            f"lists of {GROUPS:,} groups", groups, lambda server: asking(server, "/api/groups"), {}
+        ),
+    ]
+
+
+def _nothing(_data: Path) -> None:
+    return
+
+
+def say(text: str) -> None:
+    """What goes on, for who waits: not part of the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def row(name: str, quiet: Sample, busy: Sample) -> tuple[str, ...]:
+    """Milliseconds, and the verdict."""
+    added = (busy.p999_us - quiet.p999_us) / 1e3
+    figures = [quiet.p50_us, busy.p50_us, busy.p99_us, quiet.p999_us, busy.p999_us]
+    verdict = "met" if added <= MOST_ADDED_MS else "missed"
+    return (name, *(f"{each / 1e3:.2f}" for each in figures), f"{added:.1f}", verdict)
+
+
+def main() -> int:
+    """Measure and print; 1 if something could not be measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of heartbeats in each run")
+    parser.add_argument("--only", default="", help="part of the name of what is to be measured")
+    arguments = parser.parse_args()
+    rows, missing = [], 0
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        bench = Bench(servers.built("load", Path(directory)), arguments.seconds)
+        for case in cases(bench):
+            if arguments.only not in case.name:
+                continue
+            say(case.name)
+            try:
+                rows.append(row(case.name, *bench.measure(case)))
+            except CannotRun as error:
+                say(f"    not measured: {error}")
+                missing = 1
+    print(f"Load average {' '.join(f'{load:.1f}' for load in os.getloadavg())}.\n")
+    head = ("meanwhile", "quiet p50 ms", "p50", "p99", "quiet p999", "p999", "added", "")
+    print(table(head, rows, texts=1))
+    return missing
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CannotRun as error:
+        sys.exit(f"error: {error}")
