@@ -8,47 +8,51 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
 from coordinator_server.api.services import Services
 from coordinator_server.clock import SystemClock
 from coordinator_server.config import Config
-from coordinator_server.group.context import Limits
 from coordinator_server.group.machine import TurnFailed
 from coordinator_server.group.reasons import RebalanceEvent
 from coordinator_server.ids import SystemIds
 from coordinator_server.net.auth import AllowAll, Anonymous
-from coordinator_server.net.directory import StaticDirectory
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.net.session import Faults, SessionContext
 from coordinator_server.observe import log
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.fanout import Fanout, Observer
-from coordinator_server.observe.flapping import Flapping, FlappingLimits
-from coordinator_server.observe.groupseries import GroupChoice, GroupTallies, TopicSource
+from coordinator_server.observe.flapping import Flapping
+from coordinator_server.observe.groupseries import GroupTallies, TopicSource
 from coordinator_server.observe.looplag import LoopLag
 from coordinator_server.observe.refusals import Refusals
 from coordinator_server.observe.sources import Sources
 from coordinator_server.observe.sse import EventStream
 from coordinator_server.observe.timeline import Timeline
-from coordinator_server.ports import Clock, Ids
+from coordinator_server.ports import Clock, Ids, TopicInfo
 from coordinator_server.runtime.admin import CoordinatorAdmin
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.status import CoordinatorStatus
 from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.tenure import World
 from coordinator_server.runtime.timers import LoopTimers, Timers
+from coordinator_server.settings import (
+    admin_token,
+    cleaner_settings,
+    flapping_limits,
+    group_choice,
+    limits,
+)
+from coordinator_server.site import Site, alone
 from coordinator_server.storage.base import Node, Storage
-from coordinator_server.storage.segments.cleaner import Cleaner, CleanerSettings
-from coordinator_server.storage.segments.directory import DataDirectory
+from coordinator_server.storage.segments.cleaner import Cleaner
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
-from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal import Journal, Report
 from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.storage import MAX_APPEND_BYTES, TOPIC, SegmentStorage
 from coordinator_server.systemd import told_to_systemd
-from coordinator_server.topics.catalog import CorruptCatalog, TopicCatalog
+from coordinator_server.topics.catalog import CorruptCatalog
 from coordinator_server.topics.directories import Directories
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.service import Topics
@@ -84,8 +88,13 @@ class Substitutes:
 class App:
     """A server: built and started on the running event loop, stopped on it."""
 
-    def __init__(self, config: Config, substitutes: Substitutes | None = None) -> None:
-        """Take the data directory and put the parts together.
+    def __init__(
+        self,
+        config: Config,
+        substitutes: Substitutes | None = None,
+        take: Callable[[Config, Ids, Report], Site] = alone,
+    ) -> None:
+        """Take the data directory, or the share of it that `take` says, and put the parts together.
 
         Raises OSError; ValueError, CorruptCatalog, TopicError for data of another node, a broken
         catalog or declared topics that cannot be.
@@ -107,25 +116,15 @@ class App:
         self._choice = group_choice(config)
         self._tallies = GroupTallies(self._choice)
         self._loop_lag = LoopLag()
-        self._data = DataDirectory(
-            config.log_dirs, node_id=config.node_id, cluster_id=config.cluster_id
-        )
+        self._site = site = take(config, self._ids, self.report)
+        self._catalog, self.directory = site.catalog, site.directory
         with contextlib.ExitStack() as undo:
-            undo.callback(self._data.close)
+            undo.callback(site.data.close)
             policy = FlushPolicy(config.log_flush)
             self._journal = self._open_journal(policy)
             self._flusher = Flusher(policy, config.log_flush_interval_ms, self._journal)
-            self._catalog = TopicCatalog(
-                config.log_dirs,
-                self._ids,
-                offsets_partitions=config.offsets_topic_num_partitions,
-            )
-            self._catalog.declare(config.topics)
-            self._topics = self._make_topics()
+            self.topics = self._make_topics()
             self.coordinator = self._make_coordinator(given)
-            self.directory = StaticDirectory(
-                config.node_id, self._data.cluster_id, config.advertised()
-            )
             self.server = self._make_server(given)
             undo.pop_all()
         self.status = CoordinatorStatus(self.coordinator, self._loads)
@@ -137,6 +136,7 @@ class App:
         config = self._config
         journal = Journal(
             config.log_dirs,
+            owner=self._site.share.name,
             capacity=config.log_journal_bytes,
             writes=policy is FlushPolicy.COMMIT and config.log_journal_bytes > 0,
             report=self.report,
@@ -153,6 +153,7 @@ class App:
                 segment_bytes=config.log_segment_bytes,
                 segment_ms=config.log_roll_ms,
                 journal=self._journal,
+                share=self._site.share,
             ),
             self._flusher,
             self._clock,
@@ -175,12 +176,19 @@ class App:
             counters=self.counters,
             fold_refusal=self.refusals.fold,
         )
-        coordinator = Coordinator(config.offsets_topic_num_partitions, storage, world, self.report)
+        partitions, ours = config.offsets_topic_num_partitions, self._site.share.has
+        coordinator = Coordinator(partitions, storage, world, self.report, ours)
         self._sweeper = Sweeper(
             coordinator, world, config.offsets_retention_check_interval_ms, self.report
         )
         self._catalog.on_change(self._topic_changed)
         return coordinator
+
+    async def topics_deleted(self, topics: Sequence[TopicInfo]) -> None:
+        """Another worker has deleted topics: forget offsets of theirs, and remove our records."""
+        for topic in topics:
+            self._sweeper.topic_deleted(topic.name)
+        await self.topics.drop(topics)
 
     def _past(self, group_id: str) -> Sequence[RebalanceEvent]:
         return self.status.past(group_id)
@@ -192,7 +200,7 @@ class App:
     def _make_storage(self) -> SegmentStorage:
         topic = self._catalog.topics()[TOPIC]
         storage = SegmentStorage(
-            self._data,
+            self._site.data,
             self._flusher,
             partitions=topic.partitions,
             segment_bytes=self._config.offsets_topic_segment_bytes,
@@ -201,9 +209,10 @@ class App:
             segment_ms=self._config.log_roll_ms,
             journal=self._journal,
             max_append_bytes=MAX_APPEND_BYTES,
+            share=self._site.share,
         )
         self._log_sizes = storage.sizes
-        self._topics.serve_coordinator_logs(storage)
+        self.topics.serve_coordinator_logs(storage)
         self._loads = storage.progress.loads
         if self._config.log_cleaner_enable:
             self._cleaner = Cleaner(
@@ -212,6 +221,7 @@ class App:
                 self._clock.wall_ms,
                 self.report,
                 self.counters.compacted,
+                self._site.share.name,
             )
         return storage
 
@@ -234,7 +244,7 @@ class App:
         services = Services(
             config=self._config,
             coordinator=self.coordinator,
-            topics=self._topics,
+            topics=self.topics,
             image=self._catalog,
             directory=self.directory,
             authorizer=AllowAll(),
@@ -242,7 +252,8 @@ class App:
             ids=self._ids,
         )
         self.session_context = SessionContext(services, self.counters, self.report, given.faults)
-        return SocketServer(self.session_context, Anonymous(), SystemClock())
+        sockets = self._site.sockets
+        return SocketServer(self.session_context, Anonymous(), SystemClock(), sockets)
 
     # --- start and stop ---
 
@@ -266,8 +277,8 @@ class App:
         self.report(
             "server_started",
             version=__version__,
-            node_id=self._config.node_id,
-            cluster_id=self._data.cluster_id,
+            node_id=self._site.node_id,
+            cluster_id=self.directory.cluster_id,
             listeners={name: f"{n.host}:{n.port}" for name, n in self._advertised().items()},
             data=str(self._config.log_dirs),
         )
@@ -291,7 +302,7 @@ class App:
             loop_lag=self._loop_lag,
             choice=self._choice,
             tallies=self._tallies,
-            topics=TopicSource(self._topic_sizes, self._topics.known_end),
+            topics=TopicSource(self._topic_sizes, self.topics.known_end),
         )
         self._http = HttpServer(
             address.host,
@@ -300,10 +311,11 @@ class App:
             exposition=make_exposition(self._config, figures),
             events=self.events,
             token=self._admin_token,
+            given=self._site.http_socket,
         )
         await self._http.start()
         self._loop_lag.start()
-        if self._admin_token is None and not address.is_loopback:
+        if self._admin_token is None and not address.is_loopback and not self._site.http_socket:
             self.report("http_readable_from_elsewhere_unasked", address=str(address))
 
     def _topic_sizes(self) -> Mapping[str, int]:
@@ -341,7 +353,7 @@ class App:
             async with asyncio.timeout(STOP_SECONDS):
                 self.server.stop_accepting()
                 self._sweeper.stop()
-                self._topics.release()
+                self.topics.release()
                 if self._cleaner is not None:
                     await self._cleaner.stop()
                 await self.coordinator.stop()
@@ -353,20 +365,15 @@ class App:
         if self._http is not None:
             await self._http.stop()
         await self._flusher.close()
-        self._topics.close()
+        self.topics.close()
         await asyncio.to_thread(self._journal.close)
-        self._data.close()
+        self._site.data.close()
 
     # --- what parts report ---
 
     def report(self, event: str, **fields: object) -> None:
         """Write a line to the log; what went wrong is a warning."""
-        level = (
-            "warning"
-            if event.endswith(("_failed", "_ended", "_cut", "_long", "_skipped", "_unasked"))
-            else "info"
-        )
-        getattr(self._logger, level)(event, **fields)
+        getattr(self._logger, level_of(event))(event, **fields)
 
     def _log_bug(self, group_id: str, bug: TurnFailed) -> None:
         self._logger.error(
@@ -381,59 +388,9 @@ class App:
         self._logger.error("observer_failed", observer=repr(observer), error=repr(error))
 
 
-def admin_token(config: Config) -> str | None:
-    """The token of the settings or of the file they name, None if there is none.
-
-    Raises OSError; ValueError for a file that is no text or has no token in it.
-    """
-    if not config.admin_token_file:
-        return config.admin_token or None
-    token = Path(config.admin_token_file).read_text(encoding="utf-8").strip()
-    if not token:
-        raise ValueError(f"admin.token.file={config.admin_token_file}: empty, expected a token")
-    return token
-
-
-def limits(config: Config, max_append_bytes: int) -> Limits:
-    """The settings that bound a group."""
-    return Limits(
-        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-        group_max_size=config.group_max_size,
-        offset_metadata_max_chars=config.offset_metadata_max_bytes,
-        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-        max_append_bytes=max_append_bytes,
-        history_retention_ms=config.rebalance_history_retention_ms,
-        history_max_rebalances=config.rebalance_history_max_records,
-    )
-
-
-def flapping_limits(config: Config) -> FlappingLimits:
-    """The settings from which on rebalances are too many."""
-    return FlappingLimits(
-        window_ms=config.rebalance_flapping_window_ms,
-        max_by_one=config.rebalance_flapping_max_rebalances,
-        max_of_group=config.rebalance_storm_max_rebalances,
-    )
-
-
-def group_choice(config: Config) -> GroupChoice:
-    """The settings that say which groups have series."""
-    return GroupChoice(
-        allow=config.metrics_groups_allow,
-        deny=config.metrics_groups_deny,
-        max_series=config.metrics_groups_max_series,
-        exporter_names="kafka_exporter" in config.metrics_aliases,
-    )
-
-
-def cleaner_settings(config: Config) -> CleanerSettings:
-    """The settings of the log's compaction."""
-    return CleanerSettings(
-        min_cleanable_ratio=config.log_cleaner_min_cleanable_ratio,
-        delete_retention_ms=config.log_cleaner_delete_retention_ms,
-        backoff_ms=config.log_cleaner_backoff_ms,
-        max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
-    )
+def level_of(event: str) -> str:
+    """How important a line of the log is, by its event."""
+    return "warning" if event.endswith(_BAD_ENDS) else "info"
 
 
 async def serve(config: Config) -> None:
@@ -447,10 +404,7 @@ async def serve(config: Config) -> None:
     except (ValueError, CorruptCatalog, TopicError) as error:
         raise CannotStart(str(error)) from error
     await app.start()
-    # What is there now stays: later collections need not look at it, and rarely at the rest.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
+    calm_collector()
     async with told_to_systemd(app.status.partitions) as tell_stopping:
         await stopping.wait()
         tell_stopping()
@@ -459,7 +413,14 @@ async def serve(config: Config) -> None:
     app.report("server_stopped")
 
 
-def _allow_many_files() -> None:
+def calm_collector() -> None:
+    """What is there now stays: later collections need not look at it, and rarely at the rest."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
+
+
+def allow_many_files() -> None:
     """As many open connections and segments as the system lets us have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
@@ -470,6 +431,6 @@ def main(config: Config) -> int:
     """Run a server until it is told to stop; the exit code."""
     import uvloop
 
-    _allow_many_files()
+    allow_many_files()
     uvloop.run(serve(config))
     return 0

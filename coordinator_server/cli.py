@@ -65,6 +65,9 @@ def run(
     log_dirs: Annotated[
         str | None, typer.Option("--log-dirs", help="As --set log.dirs=...")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", help="As --set workers=N")
+    ] = None,
     dev: Annotated[
         bool,
         typer.Option("--dev", help="No initial rebalance delay, data in a temporary folder."),
@@ -73,7 +76,11 @@ def run(
     """Serve Kafka clients until SIGTERM or SIGINT."""
     flags = {
         name: value
-        for name, value in {"listeners": listeners, "log.dirs": log_dirs}.items()
+        for name, value in {
+            "listeners": listeners,
+            "log.dirs": log_dirs,
+            "workers": None if workers is None else str(workers),
+        }.items()
         if value is not None
     }
     with _presets(dev) as presets:
@@ -127,7 +134,11 @@ def _run(
     from coordinator_server import app as server
 
     try:
-        return server.main(config)
+        if config.workers == 1:
+            return server.main(config)
+        from coordinator_server.workers import supervisor
+
+        return supervisor.main(config)
     except (OSError, server.CannotStart) as error:
         logger.error("cannot_run", error=str(error))
         return 1

@@ -198,8 +198,8 @@ def checkpoint(
     """Put what a crash has left in the journal into the segments: plain Kafka directories then."""
     from coordinator_server import logtool
     from coordinator_server.storage.segments.directory import DirectoryInUse
-    from coordinator_server.storage.segments.journal import Journal
-    from coordinator_server.storage.segments.replay import replay_all
+    from coordinator_server.storage.segments.journal import owners
+    from coordinator_server.storage.segments.shares import WHOLE, empty_journal, take_over
 
     found = 0
 
@@ -213,14 +213,18 @@ def checkpoint(
         _fail(f"{data}: expected a data directory", code=2)
     try:
         with logtool.held(data):
-            journal = Journal(data, writes=False, fills_gaps=accept_loss, report=say)
-            replay_all(journal, data, say)
-            emptied = journal.close()
+            left = [
+                owner
+                for owner in owners(data)
+                if not empty_journal(data, owner, say, fills_gaps=accept_loss)
+            ]
+            if not left:
+                take_over(data, [WHOLE], say)
     except DirectoryInUse as error:
         _fail(error.strerror or str(error))
     except OSError as error:
         _fail(str(error))
-    if not emptied:
+    if left:
         _fail("the journal is kept for the logs above; mend them and run this again")
     typer.echo("the journal was empty" if not found else "the journal is empty now")
 

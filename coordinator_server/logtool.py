@@ -17,6 +17,7 @@ from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import LOCK_FILE, DirectoryInUse
 from coordinator_server.storage.segments.journal import FILE_PREFIX
 from coordinator_server.storage.segments.segment import SUFFIX
+from coordinator_server.storage.segments.shares import await_nobody
 from protocol.batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -264,6 +265,7 @@ def held(data: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            await_nobody(data, patience=0)
         except OSError as error:
             raise DirectoryInUse(
                 error.errno, f"{data} is in use by a server; stop it first"

@@ -45,6 +45,10 @@ class Directory(Protocol):
         """This node as clients of a listener reach it."""
         ...
 
+    def controller(self, listener: str) -> Node:
+        """The node that creates and deletes topics."""
+        ...
+
     def nodes(self, listener: str) -> Sequence[Node]:
         """All nodes as clients of a listener reach them."""
         ...

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from coordinator_server.api.authorized_operations import CLUSTER_NAME
 from coordinator_server.api.call import Call
+from coordinator_server.api.controller import is_controller
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.topics.configs import TOPIC_CONFIGS
@@ -37,6 +38,8 @@ Plan = int | TopicError
 
 def handle(call: Call, request: CreateTopicsRequest, services: Services) -> CreateTopicsResponse:
     """Create what can be created, with one write, and answer for every name once."""
+    if not is_controller(call, services):
+        return refuse(request, ErrorCode.NOT_CONTROLLER, call.version)
     mentions = Counter(topic.name for topic in request.topics)
     if _asked_partitions(request, mentions, services) > MAX_PARTITIONS_PER_REQUEST:
         return _refuse_all(mentions, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)

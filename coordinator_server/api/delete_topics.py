@@ -11,6 +11,7 @@ from uuid import UUID
 
 from coordinator_server.api.authorized_operations import CLUSTER_NAME
 from coordinator_server.api.call import Call
+from coordinator_server.api.controller import is_controller
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.topics.errors import TopicError
@@ -32,6 +33,8 @@ async def handle(
     call: Call, request: DeleteTopicsRequest, services: Services
 ) -> DeleteTopicsResponse:
     """Delete topics with their records, and answer for every name and id once."""
+    if not is_controller(call, services):
+        return refuse(request, ErrorCode.NOT_CONTROLLER, call.version)
     mentions = Counter((state.name, state.topic_id) for state in _states(request))
     results: list[DeletableTopicResult] = []
     doomed: dict[str, TopicInfo] = {}

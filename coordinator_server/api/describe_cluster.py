@@ -30,7 +30,7 @@ def handle(
         operations = cluster_operations(services.authorizer, call.caller)
     return DescribeClusterResponse(
         cluster_id=services.directory.cluster_id,
-        controller_id=services.directory.this_node(listener).node_id,
+        controller_id=services.directory.controller(listener).node_id,
         brokers=[
             DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port)
             for node in services.directory.nodes(listener)

@@ -207,7 +207,7 @@ def _response(
             for node in directory.nodes(listener)
         ],
         cluster_id=directory.cluster_id,
-        controller_id=directory.this_node(listener).node_id,
+        controller_id=directory.controller(listener).node_id,
         topics=topics,
         cluster_authorized_operations=operations,
     )

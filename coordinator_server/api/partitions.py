@@ -24,7 +24,7 @@ def check_partition(
     """The topic of a partition that exists, may be accessed and is led here.
 
     Raises TopicError with TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION,
-    FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+    NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
     """
     if not services.authorizer.allowed(call.caller, operation, Resource.TOPIC, name):
         raise TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"No {operation.name} on '{name}'.")
@@ -35,6 +35,7 @@ def check_partition(
         )
     if topic.internal and (operation is Operation.WRITE or not services.topics.is_readable(topic)):
         _refuse_internal(name, operation)
+    _check_leader(call, topic, index, services)
     if leader_epoch not in (UNKNOWN_EPOCH, LEADER_EPOCH):
         older = leader_epoch < LEADER_EPOCH
         raise TopicError(
@@ -42,6 +43,14 @@ def check_partition(
             f"Leader epoch {leader_epoch} of '{name}' is not {LEADER_EPOCH}.",
         )
     return topic
+
+
+def _check_leader(call: Call, topic: TopicInfo, index: int, services: Services) -> None:
+    directory, listener = services.directory, call.caller.listener
+    if directory.leader(topic.name, index, listener) != directory.this_node(listener):
+        raise TopicError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic.name}-{index} is led by another node."
+        )
 
 
 def _refuse_internal(name: str, operation: Operation) -> NoReturn:

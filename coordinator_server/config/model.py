@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from coordinator_server.config.listeners import (
+    MAX_PORT,
     SECURITY_PROTOCOLS,
     Address,
     Listener,
@@ -55,9 +56,15 @@ OWN = frozenset(
         "rebalance.history.retention.ms",
         "rebalance.storm.max.rebalances",
         "topics",
+        "workers",
+        "workers.port.step",
     }
 )
 """Properties Kafka does not have."""
+
+
+MAX_WORKERS = 64
+"""Of one data directory; more processes than any machine of this kind of load has cores."""
 
 
 def setting(default: Any, doc: str, *, ge: int | None = None, le: int | None = None) -> Any:
@@ -95,6 +102,20 @@ class Config(BaseModel):
     http_listener: HttpAddress = setting(
         Address("127.0.0.1", 9404),
         "Where metrics, health and the JSON API are served; an empty value switches HTTP off.",
+    )
+
+    workers: Int = setting(
+        1,
+        "Processes that share the data directory and its partitions; each is a broker to clients, "
+        "with `node.id` and the ports of `listeners` counted up. 1 is one process that does all.",
+        ge=1,
+        le=MAX_WORKERS,
+    )
+    workers_port_step: Int = setting(
+        1,
+        "By how much the ports of a worker differ from those of the one before; port 0 stays any "
+        "free port.",
+        ge=1,
     )
 
     admin_token: str = setting(
@@ -257,6 +278,13 @@ class Config(BaseModel):
             for own in self.listeners
         )
 
+    def _worker_problems(self) -> Iterable[tuple[str, str]]:
+        if self.workers > self.offsets_topic_num_partitions:
+            most = self.offsets_topic_num_partitions
+            yield "workers", f"expected at most offsets.topic.num.partitions={most}"
+        for listeners in (self.listeners, self.advertised_listeners):
+            yield from _port_problems(listeners, self.workers, self.workers_port_step)
+
     def problems(self) -> Iterable[tuple[str, str]]:
         """Settings that are right each, but not together: the property to blame, and why."""
         protocols = dict(self.listener_security_protocol_map)
@@ -266,6 +294,7 @@ class Config(BaseModel):
             yield "listeners", problem
         for problem in advertised_problems(self.advertised_listeners, self.listeners):
             yield "advertised.listeners", problem
+        yield from self._worker_problems()
         if self.admin_token and self.admin_token_file:
             yield "admin.token.file", "expected either admin.token or admin.token.file"
         if "kafka_exporter" in self.metrics_aliases and self.metrics_groups_allow is None:
@@ -279,6 +308,29 @@ class Config(BaseModel):
                 "group.min.session.timeout.ms",
                 f"expected at most group.max.session.timeout.ms={longest}",
             )
+
+
+def _port_problems(
+    listeners: Iterable[Listener], workers: int, step: int
+) -> Iterable[tuple[str, str]]:
+    """Ports of workers that there are not, or twice."""
+    taken: dict[int, str] = {}
+    for index in range(workers):
+        for listener in listeners:
+            port = listener.port + index * step
+            if not listener.port:
+                continue
+            who = f"{listener.name} of worker {index}"
+            if port > MAX_PORT:
+                yield "workers", f"{who} would have port {port}, expected at most {MAX_PORT}"
+                return
+            if index and taken.get(port, "").rpartition(" ")[2] not in ("", str(index)):
+                yield (
+                    "workers.port.step",
+                    f"{who} and {taken[port]} have port {port}, expected distinct ports",
+                )
+                return
+            taken[port] = who
 
 
 def property_names() -> dict[str, str]:

@@ -1,10 +1,10 @@
-"""The directory of a server that is alone: every answer that names a node names this one.
+"""Who is where: a server that is alone, of which every answer names it, or one of several workers.
 
 Clients look the coordinator up among Metadata's nodes, so id, host and port have to be the same
 in Metadata, FindCoordinator and DescribeCluster.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator_server.config.listeners import Listener
 from coordinator_server.storage.base import Node
@@ -29,6 +29,10 @@ class StaticDirectory:
         """The node as clients of the listener reach it."""
         return self._nodes[listener]
 
+    def controller(self, listener: str) -> Node:
+        """The one node."""
+        return self._nodes[listener]
+
     def nodes(self, listener: str) -> Sequence[Node]:
         """The one node."""
         return (self._nodes[listener],)
@@ -40,3 +44,44 @@ class StaticDirectory:
     def leader(self, _topic: str, _partition: int, listener: str) -> Node | None:
         """The one node."""
         return self._nodes[listener]
+
+
+class WorkersDirectory:
+    """Implements ports.Directory for one of several workers on one data directory.
+
+    Partition `p`, of the coordinator's log as of any topic, belongs to worker `p` modulo their
+    number; the first one is the controller. Nothing of it ever changes.
+    """
+
+    def __init__(self, index: int, cluster_id: str, nodes: Mapping[str, Sequence[Node]]) -> None:
+        """`nodes` are all workers, in order, as clients of each listener reach them."""
+        self.cluster_id = cluster_id
+        self._index = index
+        self._nodes = {listener: tuple(each) for listener, each in nodes.items()}
+
+    def bound(self, listener: str, port: int) -> None:
+        """Nothing new: the addresses were taken before the workers began."""
+
+    def this_node(self, listener: str) -> Node:
+        """This worker as clients of the listener reach it."""
+        return self._nodes[listener][self._index]
+
+    def controller(self, listener: str) -> Node:
+        """The first worker."""
+        return self._nodes[listener][0]
+
+    def nodes(self, listener: str) -> Sequence[Node]:
+        """All workers, whether they run or are just being started again."""
+        return self._nodes[listener]
+
+    def coordinator(self, partition: int, listener: str) -> Node | None:
+        """The worker a partition of the coordinator's log belongs to."""
+        return self._of(partition, listener)
+
+    def leader(self, _topic: str, partition: int, listener: str) -> Node | None:
+        """The worker a topic partition belongs to."""
+        return self._of(partition, listener)
+
+    def _of(self, partition: int, listener: str) -> Node:
+        nodes = self._nodes[listener]
+        return nodes[partition % len(nodes)]

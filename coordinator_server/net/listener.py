@@ -9,6 +9,7 @@ from functools import partial
 from coordinator_server.net.connection import Connection, Flushes, Hub
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.session import SessionContext
+from coordinator_server.net.sockets import bind
 from coordinator_server.ports import Authenticator, Clock
 
 BACKLOG = 1024
@@ -21,7 +22,14 @@ DRAIN_SECONDS = 5.0
 class SocketServer:
     """All listeners of a server with their connections (Kafka's SocketServer)."""
 
-    def __init__(self, context: SessionContext, authenticator: Authenticator, clock: Clock) -> None:
+    def __init__(
+        self,
+        context: SessionContext,
+        authenticator: Authenticator,
+        clock: Clock,
+        sockets: Mapping[str, list[socket.socket]] | None = None,
+    ) -> None:
+        """`sockets` are those of each listener, if somebody has bound them already."""
         config = context.services.config
         self.ports: dict[str, int] = {}
         """The port of each open listener."""
@@ -35,6 +43,7 @@ class SocketServer:
             Flushes(asyncio.get_running_loop()),
         )
         self._sockets: dict[str, list[socket.socket]] = {}
+        self._given = sockets
         self._servers: list[asyncio.Server] = []
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -45,10 +54,7 @@ class SocketServer:
         """
         with ExitStack() as opened:
             for listener in self._listeners:
-                try:
-                    sockets = _bind(listener.host, listener.port)
-                except OSError as error:
-                    raise OSError(f"listener {listener} cannot be opened: {error}") from error
+                sockets = bind(listener) if self._given is None else self._given[listener.name]
                 for each in sockets:
                     opened.callback(each.close)
                 self._sockets[listener.name] = sockets
@@ -116,25 +122,3 @@ class SocketServer:
         for connection in list(self._hub.connections):
             connection.close_if_idle(now_ms, self._idle_ms)
         self._schedule_sweep()
-
-
-def _bind(host: str, port: int) -> list[socket.socket]:
-    """Sockets for all addresses of a host on one port; all interfaces for an empty host."""
-    if not host:
-        if socket.has_dualstack_ipv6():
-            both = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-            return [both]
-        return [socket.create_server(("", port))]
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    addresses = {(family, str(address[0])) for family, _, _, _, address in found}
-    sockets: list[socket.socket] = []
-    for family, address in sorted(addresses):
-        try:
-            each = socket.create_server((address, port), family=family)
-        except OSError:
-            if not sockets:
-                raise
-            continue
-        sockets.append(each)
-        port = each.getsockname()[1]
-    return sockets

@@ -4,14 +4,14 @@ aiohttp takes 200 ms to import: import this module beside the event loop, in a t
 HTTP is configured.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+import socket
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from coordinator_server.observe.exposition import CONTENT_TYPE, Exposition
 from coordinator_server.observe.http_admin import AdminRoutes
-from coordinator_server.observe.http_answers import BadRequest, error
+from coordinator_server.observe.http_answers import application
 from coordinator_server.observe.http_events import EventRoutes
 from coordinator_server.observe.http_groups import GroupRoutes
 from coordinator_server.observe.http_page import page_routes
@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from coordinator_server.observe.forms import Form
 
 SHUTDOWN_SECONDS = 1.0
-
-MAX_BODY_BYTES = 1 << 20
-"""Of a request; resetting the offsets of 10,000 partitions takes less."""
-
-SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-"""Of every answer: nothing from another host, and ids of strangers are never taken for code."""
 
 
 class HttpServer:
@@ -49,6 +36,7 @@ class HttpServer:
         exposition: Exposition,
         events: EventStream | None = None,
         token: str | None = None,
+        given: socket.socket | None = None,
     ) -> None:
         """Make a server.
 
@@ -59,6 +47,7 @@ class HttpServer:
             exposition: what writes the metrics.
             events: an observer's stream, for `/api/events`.
             token: what admin verbs have to present; without one they are off.
+            given: a socket to listen on in place of the address.
         """
         self._host = host
         self._port = port
@@ -66,6 +55,7 @@ class HttpServer:
         self._exposition = exposition
         self._events = EventStream() if events is None else events
         self._token = token
+        self._given = given
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -75,16 +65,22 @@ class HttpServer:
         )
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            await self._listen(runner)
         except OSError:
             await runner.cleanup()
             raise
         self._runner = runner
 
+    async def _listen(self, runner: web.AppRunner) -> None:
+        if self._given is None:
+            await web.TCPSite(runner, self._host, self._port).start()
+        else:
+            await web.SockSite(runner, self._given).start()
+
     @property
     def port(self) -> int:
         """The port it listens on, which the system chose if it was configured as 0."""
-        if self._runner is None:
+        if self._runner is None or self._given is not None:
             return self._port
         return int(self._runner.addresses[0][1])
 
@@ -97,9 +93,7 @@ class HttpServer:
 
     def application(self) -> web.Application:
         """The routes."""
-        application = web.Application(middlewares=[_errors_as_json], client_max_size=MAX_BODY_BYTES)
-        application.on_response_prepare.append(_add_headers)
-        application.add_routes(
+        return application(
             [
                 web.get("/metrics", self._metrics),
                 web.get("/healthz", self._healthz),
@@ -110,7 +104,6 @@ class HttpServer:
                 *AdminRoutes(self._sources.admin, self._token).routes(),
             ]
         )
-        return application
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE})
@@ -137,20 +130,3 @@ class HttpServer:
                 for partition, (done, total) in sorted(loads.items())
             ]
         return web.json_response(form, status=200 if ready else 503)
-
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@web.middleware
-async def _errors_as_json(request: web.Request, handler: Handler) -> Any:
-    try:
-        return await handler(request)
-    except BadRequest as problem:
-        return error(400, str(problem))
-    except web.HTTPException as raised:
-        return error(raised.status, f"{request.method} {request.path}: {raised.reason}")
-
-
-async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(SECURITY_HEADERS)

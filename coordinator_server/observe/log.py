@@ -109,13 +109,16 @@ class LineWriter:
 _writer: LineWriter | None = None
 
 
-def configure(*, level: str = "info", line_format: str = "auto", fd: int = 2) -> None:
+def configure(
+    *, level: str = "info", line_format: str = "auto", fd: int = 2, node_id: int | None = None
+) -> None:
     """Set the log up; calling it again replaces what was set up before.
 
     Args:
         level: debug, info, warning or error.
         line_format: json, console, or auto: console on a terminal.
         fd: the file descriptor to write to, by default the standard error.
+        node_id: who writes, in every line, where several processes share a log.
     """
     global _writer  # noqa: PLW0603 - the process has one log
     terminal = os.isatty(fd)
@@ -123,7 +126,7 @@ def configure(*, level: str = "info", line_format: str = "auto", fd: int = 2) ->
     close()
     _writer = LineWriter(fd, lambda lost: _render_lost(renderer, lost))
     structlog.configure(
-        processors=[*_PROCESSORS, renderer],
+        processors=[*_PROCESSORS, *_signed(node_id), renderer],
         wrapper_class=structlog.make_filtering_bound_logger(_level(level)),
         logger_factory=lambda *_: _writer,
         cache_logger_on_first_use=False,
@@ -146,6 +149,14 @@ _PROCESSORS: tuple[Processor, ...] = (
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.processors.format_exc_info,
 )
+
+
+def _signed(node_id: int | None) -> list[Processor]:
+    def sign(_logger: Any, _method: str, event: EventDict) -> EventDict:
+        event["node_id"] = node_id
+        return event
+
+    return [] if node_id is None else [sign]
 
 
 def _level(name: str) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from coordinator_server.group.events import Event, Heartbeat
@@ -34,8 +34,17 @@ class GroupList(NamedTuple):
 class Coordinator:
     """Serves the groups of every partition that is ours."""
 
-    def __init__(self, partitions: int, storage: Storage, world: World, report: Report) -> None:
+    def __init__(
+        self,
+        partitions: int,
+        storage: Storage,
+        world: World,
+        report: Report,
+        ours: Callable[[int], bool] = lambda _: True,
+    ) -> None:
+        """`ours` says which of the partitions are ever to be served here."""
         self.partitions = [Partition(i, storage, world, report) for i in range(partitions)]
+        self._ours = [partition for partition in self.partitions if ours(partition.index)]
         self.world = world
         self._storage = storage
 
@@ -95,8 +104,8 @@ class Coordinator:
         return GroupList(listed, ErrorCode.NONE)
 
     def partition_states(self) -> Counter[PartitionState]:
-        """How many partitions are in each state."""
-        return Counter(partition.state for partition in self.partitions)
+        """How many of our partitions are in each state."""
+        return Counter(partition.state for partition in self._ours)
 
     @property
     def is_ready(self) -> bool:

@@ -31,7 +31,50 @@ class CorruptCatalog(Exception):
     """The catalog file cannot be what was written; the message names the file and the fault."""
 
 
-class TopicCatalog:
+class KnownTopics:
+    """Topics in memory: a `TopicImage`, and what may be added to it."""
+
+    def __init__(self, topics: dict[str, TopicInfo]) -> None:
+        self._listeners: list[Callable[[str], None]] = []
+        self._topics = topics
+        self._index()
+
+    def get(self, name: str) -> TopicInfo | None:
+        """The topic of that name."""
+        return self._topics.get(name)
+
+    def by_id(self, topic_id: UUID) -> TopicInfo | None:
+        """The topic of that id."""
+        return self._by_id.get(topic_id)
+
+    def topics(self) -> Mapping[str, TopicInfo]:
+        """All topics by name; a live view."""
+        return MappingProxyType(self._topics)
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(name)` whenever a topic is created, deleted or grows."""
+        self._listeners.append(listener)
+
+    def check_new(self, name: str) -> None:
+        """Raise the TopicError with which Kafka refuses to create a topic of that name."""
+        reason = why_invalid(name)
+        if reason is not None:
+            raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        if name in self._topics:
+            raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = self._collisions.get(collision_key(name))
+        if other is not None and other != name:
+            raise TopicError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {other}",
+            )
+
+    def _index(self) -> None:
+        self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
+        self._collisions = {collision_key(name): name for name in self._topics}
+
+
+class TopicCatalog(KnownTopics):
     """The `TopicImage` of the standalone mode.
 
     `__consumer_offsets` is always in it, with the coordinator's number of partitions.
@@ -53,26 +96,8 @@ class TopicCatalog:
         self._path = directory / FILE_NAME
         self._ids = ids
         self._files = files
-        self._listeners: list[Callable[[str], None]] = []
-        self._topics = load(self._path) if self._path.exists() else {}
-        self._index()
+        super().__init__(load(self._path) if self._path.exists() else {})
         self._pin_offsets_topic(offsets_partitions)
-
-    def get(self, name: str) -> TopicInfo | None:
-        """The topic of that name."""
-        return self._topics.get(name)
-
-    def by_id(self, topic_id: UUID) -> TopicInfo | None:
-        """The topic of that id."""
-        return self._by_id.get(topic_id)
-
-    def topics(self) -> Mapping[str, TopicInfo]:
-        """All topics by name; a live view."""
-        return MappingProxyType(self._topics)
-
-    def on_change(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(name)` whenever a topic is created, deleted or grows."""
-        self._listeners.append(listener)
 
     def declare(self, topics: Iterable[tuple[str, int]]) -> None:
         """Make sure that the configured topics exist with at least their partitions.
@@ -94,20 +119,6 @@ class TopicCatalog:
             elif known.partitions < partitions:
                 changed.append(known._replace(partitions=partitions))
         self._apply(changed)
-
-    def check_new(self, name: str) -> None:
-        """Raise the TopicError with which Kafka refuses to create a topic of that name."""
-        reason = why_invalid(name)
-        if reason is not None:
-            raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-        if name in self._topics:
-            raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        other = self._collisions.get(collision_key(name))
-        if other is not None and other != name:
-            raise TopicError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topic: {other}",
-            )
 
     def create(self, topics: Iterable[tuple[str, int]]) -> list[TopicInfo]:
         """Create topics of `(name, partitions)` with one write for all of them.
@@ -157,13 +168,9 @@ class TopicCatalog:
                 listener(name)
 
     def _store(self, topics: Mapping[str, TopicInfo]) -> None:
-        document = {"version": FORMAT, "topics": [_write(topic) for topic in topics.values()]}
+        document = {"version": FORMAT, "topics": [to_form(topic) for topic in topics.values()]}
         self._files.make_directory(self._path.parent)
         self._files.replace(self._path, json.dumps(document, indent=1).encode())
-
-    def _index(self) -> None:
-        self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
-        self._collisions = {collision_key(name): name for name in self._topics}
 
     def _pin_offsets_topic(self, partitions: int) -> None:
         known = self._topics.get(GROUP_METADATA_TOPIC)
@@ -188,13 +195,14 @@ def load(path: Path) -> dict[str, TopicInfo]:
                 f"{path}: version is {document['version']!r}, expected {FORMAT}: "
                 "it was written by a newer release"
             )
-        topics = [_read(entry) for entry in document["topics"]]
+        topics = [from_form(entry) for entry in document["topics"]]
     except (ValueError, KeyError, TypeError) as fault:
         raise CorruptCatalog(f"{path}: not a topic catalog: {fault!r}") from fault
     return {topic.name: topic for topic in topics}
 
 
-def _write(topic: TopicInfo) -> dict[str, Any]:
+def to_form(topic: TopicInfo) -> dict[str, Any]:
+    """A topic as it is stored."""
     return {
         "name": topic.name,
         "topic_id": to_base64(topic.topic_id),
@@ -202,7 +210,8 @@ def _write(topic: TopicInfo) -> dict[str, Any]:
     }
 
 
-def _read(entry: Mapping[str, Any]) -> TopicInfo:
+def from_form(entry: Mapping[str, Any]) -> TopicInfo:
+    """A topic as it was stored. Raises ValueError, KeyError, TypeError."""
     name, partitions = entry["name"], entry["partitions"]
     reason = why_invalid(name)
     if reason is not None:

@@ -17,6 +17,7 @@ from coordinator_server.storage.segments.log import (
     DEFAULT_SEGMENT_MS,
     SegmentLog,
 )
+from coordinator_server.storage.segments.shares import WHOLE, Share
 from coordinator_server.topics.catalog import to_base64
 
 METADATA_FILE = "partition.metadata"
@@ -26,6 +27,13 @@ STRAY_SUFFIX = "-stray"
 MAX_FILE_NAME = 255
 
 log = structlog.get_logger(__name__)
+
+
+def sweep(data: Path) -> None:
+    """Remove what a crash left of deleted topics, before anybody serves. Raises OSError."""
+    for path in data.glob(f"*{DELETED_SUFFIX}"):
+        if path.is_dir():
+            shutil.rmtree(path)
 
 
 class Directories:
@@ -39,12 +47,15 @@ class Directories:
         segment_ms: int = DEFAULT_SEGMENT_MS,
         journal: Journal | None = None,
         files: Files = SYSTEM_FILES,
+        share: Share = WHOLE,
     ) -> None:
+        """Those of a share of the data directory, and none of the others."""
         self._data = data
         self._segment_bytes = segment_bytes
         self._segment_ms = segment_ms
         self._journal = journal
         self._files = files
+        self._share = share
 
     def open_log(self, topic: TopicInfo, index: int, create: bool) -> SegmentLog | None:
         """Open the log of a partition; None if it has none and none is to be made.
@@ -74,17 +85,11 @@ class Directories:
         return segments
 
     def remove(self, topic: TopicInfo) -> None:
-        """Remove all partitions of a deleted topic. Raises OSError."""
-        for index in range(topic.partitions):
+        """Remove our partitions of a deleted topic. Raises OSError."""
+        for index in filter(self._share.has, range(topic.partitions)):
             path = self._path(topic, index)
             if path.exists():
                 shutil.rmtree(self._put_aside(path, topic, index, DELETED_SUFFIX))
-
-    def sweep(self) -> None:
-        """Remove what a crash left of deleted topics. Raises OSError."""
-        for path in self._data.glob(f"*{DELETED_SUFFIX}"):
-            if path.is_dir():
-                shutil.rmtree(path)
 
     def _path(self, topic: TopicInfo, index: int) -> Path:
         return self._data / f"{topic.name}-{index}"

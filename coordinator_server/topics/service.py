@@ -8,13 +8,12 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
-from coordinator_server.ports import Clock, TopicInfo
+from coordinator_server.ports import Clock, TopicImage, TopicInfo
 from coordinator_server.storage.segments.flusher import Flusher
-from coordinator_server.topics.catalog import TopicCatalog
 from coordinator_server.topics.coordinator_log import CoordinatorLogs, CoordinatorPartition
 from coordinator_server.topics.directories import Directories
 from coordinator_server.topics.errors import TopicError
@@ -65,6 +64,22 @@ class FetchPart:
     """For readers of committed records: transactions whose records they have to leave out."""
 
 
+class Catalog(TopicImage, Protocol):
+    """The topics, and the way to change them; who may not decide has them changed."""
+
+    def check_new(self, name: str) -> None:
+        """Raise the TopicError with which a topic of that name is refused."""
+        ...
+
+    def create(self, topics: Iterable[tuple[str, int]]) -> Sequence[TopicInfo]:
+        """Create `(name, partitions)`; those that are there at once. Raises TopicError, OSError."""
+        ...
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Forget topics. Raises TopicError, OSError."""
+        ...
+
+
 AnyPartition = Partition | CoordinatorPartition
 
 
@@ -73,7 +88,7 @@ class Topics:
 
     def __init__(
         self,
-        catalog: TopicCatalog,
+        catalog: Catalog,
         directories: Directories,
         flusher: Flusher,
         clock: Clock,
@@ -91,7 +106,6 @@ class Topics:
         self._coordinator_logs: CoordinatorLogs | None = None
         self._parked: set[Waiter] = set()
         self._draining = False
-        directories.sweep()
 
     @property
     def parked(self) -> int:
@@ -129,7 +143,11 @@ class Topics:
         """Delete topics and their records. Raises TopicError, OSError; nothing is deleted then."""
         before = dict(self.catalog.topics())
         self.catalog.delete(names)
-        for topic in (before[name] for name in names):
+        await self.drop(before[name] for name in names)
+
+    async def drop(self, topics: Iterable[TopicInfo]) -> None:
+        """Remove the records of topics that are no longer in the catalog."""
+        for topic in topics:
             for index in range(topic.partitions):
                 partition = self._partitions.pop((topic.topic_id, index), None)
                 if partition is not None:

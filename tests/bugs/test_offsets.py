@@ -2,11 +2,11 @@
 
 import pytest
 
-from coordinator_server.app import limits
 from coordinator_server.config import load
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Committed
 from coordinator_server.group.events import ExpireOffsets, TopicsDeleted
+from coordinator_server.settings import limits
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey
 from protocol.subscription import Subscription, encode_subscription

@@ -55,6 +55,10 @@ class FakeDirectory:
         """The one node."""
         return NODE
 
+    def controller(self, listener: str) -> Node:
+        """The one node."""
+        return NODE
+
     def nodes(self, listener: str) -> Sequence[Node]:
         """The one node."""
         return [NODE]

@@ -18,12 +18,12 @@ _VERSION: Final = "0"
 class RecoveryPoints:
     """The recovery points of a data directory, by the names of its logs' directories."""
 
-    def __init__(self, directory: Path, files: Files = SYSTEM_FILES) -> None:
+    def __init__(self, directory: Path, files: Files = SYSTEM_FILES, owner: str = "") -> None:
         """Read the file. One that cannot be read counts for nothing: more is checked then.
 
-        Raises OSError.
+        `owner` names that of one of several processes. Raises OSError.
         """
-        self._path = directory / RECOVERY_POINTS_FILE
+        self._path = directory / file_of(RECOVERY_POINTS_FILE, owner)
         self._files = files
         self._lock = Lock()
         self._changed = False
@@ -52,6 +52,11 @@ class RecoveryPoints:
                 return
             write_offsets(self._files, self._path, self._points)
             self._changed = False
+
+
+def file_of(file: str, owner: str) -> str:
+    """The name of a checkpoint file of one of several processes, each of which has its own."""
+    return f"{file}.{owner}" if owner else file
 
 
 def read_offsets(files: Files, path: Path) -> dict[str, int]:

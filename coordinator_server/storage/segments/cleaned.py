@@ -7,7 +7,7 @@ It only saves work: what it says too little is compacted again, what it says too
 from pathlib import Path
 from typing import Final
 
-from coordinator_server.storage.segments.checkpoint import read_offsets, write_offsets
+from coordinator_server.storage.segments.checkpoint import file_of, read_offsets, write_offsets
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.log import SegmentLog
 
@@ -17,8 +17,10 @@ CLEANED_FILE: Final = "cleaner-offset-checkpoint"
 class CleanedOffsets:
     """The first dirty offset of every log beside each other, by the names of their directories."""
 
-    def __init__(self, files: Files = SYSTEM_FILES) -> None:
+    def __init__(self, files: Files = SYSTEM_FILES, owner: str = "") -> None:
+        """`owner` names the file of one of several processes."""
         self._files = files
+        self._file = file_of(CLEANED_FILE, owner)
         self._offsets: dict[Path, dict[str, int]] = {}
         """By data directory, those that were read."""
 
@@ -34,9 +36,9 @@ class CleanedOffsets:
         """Put the clean offset of a log into the file, durably. Raises OSError."""
         offsets = self._in(log.directory.parent)
         offsets[log.directory.name] = log.clean_offset
-        write_offsets(self._files, log.directory.parent / CLEANED_FILE, offsets)
+        write_offsets(self._files, log.directory.parent / self._file, offsets)
 
     def _in(self, directory: Path) -> dict[str, int]:
         if directory not in self._offsets:
-            self._offsets[directory] = read_offsets(self._files, directory / CLEANED_FILE)
+            self._offsets[directory] = read_offsets(self._files, directory / self._file)
         return self._offsets[directory]

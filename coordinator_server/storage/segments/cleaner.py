@@ -84,14 +84,18 @@ class Cleaner:
         wall_ms: Callable[[], int],
         report: Callable[..., None],
         count: Callable[[float], None],
+        owner: str = "",
     ) -> None:
-        """`logs` are those that are open; `count` gets the seconds of every compaction."""
+        """`logs` are those that are open; `count` gets the seconds of every compaction.
+
+        `owner` names the checkpoint of one of several processes.
+        """
         self._logs = logs
         self._settings = settings
         self._wall_ms = wall_ms
         self._report = report
         self._count = count
-        self._cleaned = CleanedOffsets()
+        self._cleaned = CleanedOffsets(owner=owner)
         self._known: WeakSet[SegmentLog] = WeakSet()
         """Logs whose clean offset was taken from the checkpoint."""
         self._last = time.monotonic()

@@ -5,7 +5,7 @@ import fcntl
 import os
 import uuid
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 
@@ -18,6 +18,19 @@ STARTS_FILE: Final = "coordinator-starts"
 
 class DirectoryInUse(OSError):
     """Another process holds the data directory."""
+
+
+class HeldDirectory(Protocol):
+    """A data directory, or a part of one, that nobody else serves."""
+
+    path: Path
+    cluster_id: str
+    start: int
+    """How often a server has been started on the directory, this time included."""
+
+    def close(self) -> None:
+        """Let others have it."""
+        ...
 
 
 class DataDirectory:

@@ -39,6 +39,22 @@ Report = Callable[..., None]
 """Called as `report(event, **fields)` for the log."""
 
 
+def _prefix(owner: str) -> str:
+    return f"{FILE_PREFIX}{owner}-" if owner else FILE_PREFIX
+
+
+def owners(directory: Path, files: Files = SYSTEM_FILES) -> list[str]:
+    """Whose journals there are in a directory. Raises OSError."""
+    behind = [n.removeprefix(FILE_PREFIX) for n in files.names(directory) if is_journal(n)]
+    return sorted({name.rpartition("-")[0] for name in behind})
+
+
+def is_journal(name: str) -> bool:
+    """Whether a file of that name is part of a journal."""
+    number = name.removeprefix(FILE_PREFIX).rpartition("-")[2]
+    return name.startswith(FILE_PREFIX) and number.isdecimal()
+
+
 class Journaled(Protocol):
     """A log as the journal knows it."""
 
@@ -72,14 +88,19 @@ class Journal:
         self,
         directory: Path,
         *,
+        owner: str = "",
         capacity: int = DEFAULT_BYTES,
         writes: bool = True,
         fills_gaps: bool = False,
         files: Files = SYSTEM_FILES,
         report: Report = lambda *_args, **_fields: None,
     ) -> None:
-        """Find the files that an earlier life has left. Raises OSError."""
-        self.points = RecoveryPoints(directory, files)
+        """Find the files that an earlier life has left; `owner` names one of several journals.
+
+        Raises OSError.
+        """
+        self.points = RecoveryPoints(directory, files, owner)
+        self._prefix = _prefix(owner)
         self.is_written = writes
         """Whether logs hand over what they append; otherwise it is only replayed."""
         self.fills_gaps = fills_gaps
@@ -103,7 +124,7 @@ class Journal:
 
     def _find(self) -> None:
         """Take up the files there are; those with entries are full."""
-        names = sorted(n for n in self._files.names(self._directory) if n.startswith(FILE_PREFIX))
+        names = sorted(n for n in self._files.names(self._directory) if self._is_ours(n))
         for name in names:
             path = self._directory / name
             file = self._files.open_block(path)
@@ -115,9 +136,12 @@ class Journal:
             # Without a header nobody knows its generation, so it is not written again.
             found.broken = found.generation == 0
             self._full.append(found)
-        numbers = [name.removeprefix(FILE_PREFIX) for name in names]
-        self._number = max((int(text) for text in numbers if text.isdecimal()), default=-1) + 1
+        numbers = [int(name.removeprefix(self._prefix)) for name in names]
+        self._number = max(numbers, default=-1) + 1
         self._full.sort(key=lambda found: found.generation)
+
+    def _is_ours(self, name: str) -> bool:
+        return name.startswith(self._prefix) and name.removeprefix(self._prefix).isdecimal()
 
     # --- logs ---
 
@@ -204,7 +228,7 @@ class Journal:
         return fresh
 
     def _make_file(self) -> JournalFile:
-        path = self._directory / f"{FILE_PREFIX}{self._number}"
+        path = self._directory / f"{self._prefix}{self._number}"
         self._number += 1
         made = JournalFile(path, self._files.open_block(path), 0, 0)
         try:

@@ -19,7 +19,7 @@ from coordinator_server.storage.base import (
     PartitionCallback,
     TooLarge,
 )
-from coordinator_server.storage.segments.directory import DataDirectory
+from coordinator_server.storage.segments.directory import HeldDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.identity import PARTITION_METADATA
@@ -27,6 +27,7 @@ from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentLog
 from coordinator_server.storage.segments.progress import LoadProgress, Report
 from coordinator_server.storage.segments.runs import RunReader
+from coordinator_server.storage.segments.shares import WHOLE, Share
 from protocol.batch import build_batch
 from protocol.errors import Malformed
 
@@ -149,7 +150,7 @@ class SegmentStorage:
 
     def __init__(
         self,
-        directory: DataDirectory,
+        directory: HeldDirectory,
         flusher: Flusher,
         *,
         partitions: int,
@@ -160,11 +161,13 @@ class SegmentStorage:
         journal: Journal | None = None,
         files: Files = SYSTEM_FILES,
         max_append_bytes: int = MAX_APPEND_BYTES,
+        share: Share = WHOLE,
     ) -> None:
         self.max_append_bytes = max_append_bytes
         self.flusher = flusher
         self._directory = directory
         self._partitions = partitions
+        self._share = share
         self._segment_bytes = segment_bytes
         self._segment_ms = segment_ms
         self._journal = journal
@@ -186,8 +189,8 @@ class SegmentStorage:
         """Size of a batch that could not be written, by partition, until it could be."""
 
     async def start(self, on_assigned: PartitionCallback, _on_lost: PartitionCallback) -> None:
-        """See Storage; a data directory has one owner, so all partitions are ours for good."""
-        for partition in range(self._partitions):
+        """See Storage; what is in our share of the data directory is ours for good."""
+        for partition in filter(self._share.has, range(self._partitions)):
             await on_assigned(partition)
 
     async def claim(self, partition: int) -> SegmentPartitionLog:

@@ -4,7 +4,7 @@ import pytest
 
 from coordinator_server.config.listeners import Listener
 from coordinator_server.net.auth import AllowAll, Anonymous, Unlimited
-from coordinator_server.net.directory import StaticDirectory
+from coordinator_server.net.directory import StaticDirectory, WorkersDirectory
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.peer import peer_host
 from coordinator_server.ports import (
@@ -78,3 +78,13 @@ def test_without_security_everybody_is_anonymous_and_may_do_everything() -> None
     assert authenticator.principal("PLAINTEXT", "/127.0.0.1") == ANONYMOUS
     assert authorizer.allowed(caller, Operation.DELETE, Resource.GROUP, "g")
     assert quota.throttle_ms(caller, 10**9) == 0
+
+
+def test_partitions_go_round_the_workers_and_the_first_is_the_controller() -> None:
+    nodes = [Node(4 + index, "127.0.0.1", 9092 + index) for index in range(3)]
+    directory: Directory = WorkersDirectory(1, "cluster", {"A": nodes})
+    assert directory.this_node("A") == nodes[1]
+    assert directory.controller("A") == nodes[0]
+    assert list(directory.nodes("A")) == nodes
+    assert [directory.coordinator(p, "A") for p in range(4)] == [*nodes, nodes[0]]
+    assert [directory.leader("orders", p, "A") for p in range(4)] == [*nodes, nodes[0]]

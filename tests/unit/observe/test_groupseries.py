@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from coordinator_server.app import group_choice
 from coordinator_server.config import load
 from coordinator_server.group.reasons import GroupRemoved, RebalanceEvent, RebalanceReason
 from coordinator_server.observe.families import (
@@ -23,6 +22,7 @@ from coordinator_server.observe.groupseries import (
     TopicSource,
 )
 from coordinator_server.observe.status import GroupSummary, OffsetStatus
+from coordinator_server.settings import group_choice
 
 Samples = Mapping[tuple[str, ...], float]
 

@@ -7,7 +7,7 @@ import pytest
 
 from coordinator_server.ports import TopicInfo
 from coordinator_server.topics.catalog import to_base64
-from coordinator_server.topics.directories import Directories
+from coordinator_server.topics.directories import Directories, sweep
 
 ORDERS = TopicInfo("orders", UUID(int=77), 2)
 
@@ -72,7 +72,7 @@ def test_removal_takes_all_partitions_and_no_other_topics(
 def test_what_a_crash_left_of_a_removal_is_swept(directories: Directories, tmp_path: Path) -> None:
     make(directories)
     (tmp_path / f"payments-0.{'0' * 32}-delete").mkdir()
-    directories.sweep()
+    sweep(tmp_path)
     assert names(tmp_path) == ["orders-0"]
 
 

@@ -1,0 +1,82 @@
+"""Where a server stands: its share of the data directory, its topics, its addresses."""
+
+import contextlib
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from coordinator_server.config import Config
+from coordinator_server.net.directory import StaticDirectory
+from coordinator_server.ports import Directory, Ids
+from coordinator_server.storage.segments.directory import DataDirectory, HeldDirectory
+from coordinator_server.storage.segments.journal import Report
+from coordinator_server.storage.segments.shares import WHOLE, Share, await_nobody, take_over
+from coordinator_server.topics.catalog import TopicCatalog
+from coordinator_server.topics.directories import sweep
+from coordinator_server.topics.service import Catalog
+
+
+class BoundDirectory(Directory, Protocol):
+    """A directory that learns the ports the system has chosen."""
+
+    def bound(self, listener: str, port: int) -> None:
+        """Tell which port a listener has got."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What is given to a server, and not made by it."""
+
+    node_id: int
+    share: Share
+    data: HeldDirectory
+    """Closed by the server."""
+    catalog: Catalog
+    directory: BoundDirectory
+    sockets: Mapping[str, list[socket.socket]] | None = None
+    """Of each listener, if they are bound already."""
+    http_socket: socket.socket | None = None
+    """Where HTTP is served instead of at its address."""
+
+
+def hold(config: Config) -> DataDirectory:
+    """Take the data directory, once nobody has it any more.
+
+    Raises OSError; ValueError for that of another node.
+    """
+    data = DataDirectory(config.log_dirs, node_id=config.node_id, cluster_id=config.cluster_id)
+    try:
+        await_nobody(config.log_dirs)
+    except BaseException:
+        data.close()
+        raise
+    return data
+
+
+def open_catalog(config: Config, ids: Ids) -> TopicCatalog:
+    """The topics of a data directory, with those that are declared.
+
+    Raises OSError, ValueError, CorruptCatalog, TopicError.
+    """
+    partitions = config.offsets_topic_num_partitions
+    catalog = TopicCatalog(config.log_dirs, ids, offsets_partitions=partitions)
+    catalog.declare(config.topics)
+    return catalog
+
+
+def alone(config: Config, ids: Ids, report: Report) -> Site:
+    """The site of a server that has all to itself.
+
+    Raises OSError, ValueError, CorruptCatalog, TopicError.
+    """
+    data = hold(config)
+    with contextlib.ExitStack() as undo:
+        undo.callback(data.close)
+        take_over(config.log_dirs, [WHOLE], report)
+        sweep(config.log_dirs)
+        directory = StaticDirectory(config.node_id, data.cluster_id, config.advertised())
+        site = Site(config.node_id, WHOLE, data, open_catalog(config, ids), directory)
+        undo.pop_all()
+    return site

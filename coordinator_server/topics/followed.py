@@ -1,0 +1,47 @@
+"""The topics as another worker has them: what it publishes is taken over whole."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from coordinator_server.ports import TopicInfo
+from coordinator_server.topics.catalog import KnownTopics
+from coordinator_server.topics.errors import TopicError
+from protocol.errors import ErrorCode
+
+Wish = Callable[[Sequence[tuple[str, int]]], None]
+"""Called as `wish([(name, partitions), ...])`: have them made by who may."""
+
+
+class FollowedCatalog(KnownTopics):
+    """A `topics.service.Catalog` that another worker decides about."""
+
+    def __init__(self, topics: Iterable[TopicInfo], wish: Wish) -> None:
+        super().__init__({topic.name: topic for topic in topics})
+        self._wish = wish
+
+    def create(self, topics: Iterable[tuple[str, int]]) -> Sequence[TopicInfo]:
+        """Have topics made soon; nothing is known of them yet. Raises TopicError."""
+        wanted = list(topics)
+        for name, _ in wanted:
+            self.check_new(name)
+        if wanted:
+            self._wish(wanted)
+        return ()
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Nothing: who asks for that asks the other worker. Raises TopicError."""
+        for name in names:
+            raise TopicError(ErrorCode.NOT_CONTROLLER, f"Topic '{name}' is not ours to delete.")
+
+    def follow(self, topics: Iterable[TopicInfo]) -> list[TopicInfo]:
+        """Take over what was published; returns the topics that are gone, as they were."""
+        before, self._topics = self._topics, {topic.name: topic for topic in topics}
+        self._index()
+        gone = [topic for topic in before.values() if topic.topic_id not in self._by_id]
+        changed = dict.fromkeys(
+            [topic.name for topic in gone]
+            + [name for name, topic in self._topics.items() if before.get(name) != topic]
+        )
+        for name in changed:
+            for listener in self._listeners:
+                listener(name)
+        return gone

@@ -1,0 +1,193 @@
+"""A worker: the server over its share of the data directory, as its supervisor has told it.
+
+`python -m coordinator_server.workers.child FD`: FD is the worker's end of the channel. It dies with
+its supervisor, at once: what it has acknowledged is on disk, and nobody guards the directory.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from coordinator_server import app as server
+from coordinator_server.config import Config
+from coordinator_server.net.directory import WorkersDirectory
+from coordinator_server.observe import log
+from coordinator_server.ports import Ids, TopicInfo
+from coordinator_server.site import Site, open_catalog
+from coordinator_server.storage.segments.journal import Report
+from coordinator_server.storage.segments.shares import SharedDirectory
+from coordinator_server.topics.catalog import TopicCatalog, from_form, to_form
+from coordinator_server.topics.followed import FollowedCatalog
+from coordinator_server.workers.channel import Channel, receive_first
+from coordinator_server.workers.plan import Plan
+
+ORPHANED = 3
+"""The exit code of a worker whose supervisor has gone."""
+_PR_SET_PDEATHSIG = 1
+LOOK_SECONDS = 0.5
+"""How often it is looked whether there is something to tell of partitions."""
+
+
+class Worker:
+    """The server and its conversation with the supervisor."""
+
+    def __init__(self, plan: Plan, channel: Channel) -> None:
+        """Take the share of the plan. Raises OSError, ValueError."""
+        self._plan = plan
+        self._channel = channel
+        self._told = False
+        self._drops: set[asyncio.Task[None]] = set()
+        self.app = server.App(plan.config, take=self._take)
+        if self._leads:
+            self._catalog.on_change(self._tell_soon)
+
+    @property
+    def _leads(self) -> bool:
+        """Whether this is the worker that decides about topics."""
+        return self._plan.share.index == 0
+
+    def _take(self, config: Config, ids: Ids, _report: Report) -> Site:
+        """See app.App."""
+        plan = self._plan
+        data = SharedDirectory(
+            config.log_dirs,
+            plan.share,
+            partitions=config.offsets_topic_num_partitions,
+            cluster_id=plan.cluster_id,
+            start=plan.start,
+        )
+        try:
+            self._catalog: TopicCatalog | FollowedCatalog = (
+                open_catalog(config, ids)
+                if self._leads
+                else FollowedCatalog(plan.topics, self._wish)
+            )
+        except BaseException:
+            data.close()
+            raise
+        return Site(
+            node_id=plan.node_id,
+            share=plan.share,
+            data=data,
+            catalog=self._catalog,
+            directory=WorkersDirectory(plan.share.index, plan.cluster_id, plan.nodes),
+            sockets={
+                name: [socket.socket(fileno=fd) for fd in fds] for name, fds in plan.sockets.items()
+            },
+            http_socket=None
+            if plan.http_socket is None
+            else socket.socket(fileno=plan.http_socket),
+        )
+
+    async def start(self) -> None:
+        """Serve, and say so. Raises OSError."""
+        await self.app.start()
+        self._drop(self._plan.gone)
+        if self._leads:
+            self._tell()
+        self._channel.send({"kind": "ready"})
+
+    async def tell_partitions(self) -> None:
+        """Tell the supervisor in which states our partitions are, whenever that has changed."""
+        told: Mapping[str, int] = {}
+        while True:
+            states = dict(self.app.status.partitions())
+            if states != told:
+                told = states
+                self._channel.send({"kind": "partitions", "states": states})
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def listen(self) -> None:
+        """Do what the supervisor says; ends the process when it has gone."""
+        while (form := await self._channel.receive()) is not None:
+            if form["kind"] == "topics" and isinstance(self._catalog, FollowedCatalog):
+                self._drop(self._catalog.follow(from_form(each) for each in form["topics"]))
+                self._channel.send({"kind": "followed", "version": form["version"]})
+            elif form["kind"] == "create":
+                for name, partitions in form["topics"]:
+                    self.app.topics.auto_create([name], partitions)
+        os._exit(ORPHANED)
+
+    # --- topics ---
+
+    def _wish(self, topics: Sequence[tuple[str, int]]) -> None:
+        self._channel.send({"kind": "create", "topics": topics})
+
+    def _tell_soon(self, _topic: str) -> None:
+        """Tell once of all that changes in a turn of the loop."""
+        if not self._told:
+            self._told = True
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def _tell(self) -> None:
+        self._told = False
+        topics = [to_form(topic) for topic in self._catalog.topics().values()]
+        self._channel.send({"kind": "topics", "topics": topics})
+
+    def _drop(self, gone: Sequence[TopicInfo]) -> None:
+        if gone:
+            task = asyncio.get_running_loop().create_task(self.app.topics_deleted(gone))
+            self._drops.add(task)
+            task.add_done_callback(self._drops.discard)
+
+
+async def serve(plan: Plan, control: socket.socket) -> None:
+    """Serve until SIGTERM. Raises OSError, ValueError."""
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    channel = await Channel.open(control)
+    worker = Worker(plan, channel)
+    await worker.start()
+    talking = asyncio.gather(worker.listen(), worker.tell_partitions())
+    server.calm_collector()
+    await stopping.wait()
+    await worker.app.stop()
+    worker.app.report("server_stopped")
+    talking.cancel()
+    with suppress(asyncio.CancelledError):
+        await talking
+    channel.close()
+
+
+def die_with(parent: int) -> None:
+    """Have the system kill this process when its parent ends; where it can, which is Linux.
+
+    Elsewhere the end of the channel is what tells.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(ORPHANED)
+
+
+def main() -> int:
+    """Read the plan and carry it out; the exit code."""
+    import uvloop
+
+    # A terminal tells the whole group of processes; the supervisor decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = socket.socket(fileno=int(sys.argv[1]))
+    die_with(int(sys.argv[2]))
+    try:
+        plan = Plan.of(receive_first(control))
+    except EOFError:
+        return ORPHANED
+    config = plan.config
+    log.configure(level=config.log_level, line_format=config.log_format, node_id=plan.node_id)
+    server.allow_many_files()
+    try:
+        uvloop.run(serve(plan, control))
+    except (OSError, ValueError) as error:
+        log.get_logger().error("cannot_run", error=str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""HTTP for all workers: what concerns a group is asked of its worker, the rest is gathered."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import (
+    ClientError,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    UnixConnector,
+    web,
+)
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+from yarl import URL
+
+from coordinator_server.config.listeners import Address
+from coordinator_server.observe.http_answers import application, error, whole_number
+from coordinator_server.observe.http_groups import MAX_LISTED
+from coordinator_server.observe.http_page import page_routes
+from coordinator_server.workers.merged import Merged
+from coordinator_server.workers.process import WorkerProcess
+from protocol.java import partition_for
+
+PATIENCE: Final = ClientTimeout(total=30.0, sock_connect=1.0)
+STREAMING: Final = ClientTimeout(total=None)
+SHUTDOWN_SECONDS: Final = 1.0
+_PREFIX: Final = "kafka_group_coordinator_"
+_NOT_HANDED_ON: Final = frozenset(
+    {"connection", "content-length", "date", "host", "server", "transfer-encoding"}
+)
+
+
+class Unreachable(Exception):
+    """A worker that does not answer now; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A worker, and the Unix socket of its HTTP server."""
+
+    worker: WorkerProcess
+    path: str
+
+
+class Front:
+    """The one HTTP server of several workers."""
+
+    def __init__(self, address: Address, seats: Sequence[Seat], partitions: int) -> None:
+        """`partitions` of the coordinator's log, by which groups belong to workers."""
+        self._address = address
+        self._seats = seats
+        self._partitions = partitions
+        self._merged = Merged()
+        self._registry = CollectorRegistry()
+        self._registry.register(self._merged)
+        self._registry.register(_Own(seats))
+        self._sessions: list[ClientSession] = []
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises OSError."""
+        self._sessions = [
+            ClientSession(connector=UnixConnector(seat.path), auto_decompress=False)
+            for seat in self._seats
+        ]
+        app = application(self._routes())
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+        await runner.setup()
+        self._runner = runner
+        await web.TCPSite(runner, self._address.host, self._address.port).start()
+
+    async def stop(self) -> None:
+        """Close every connection."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        for session in self._sessions:
+            await session.close()
+
+    def _routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/metrics", self._metrics),
+            web.get("/healthz", self._healthz),
+            web.get("/readyz", self._readyz),
+            *page_routes(),
+            web.get("/api/events", self._events, allow_head=False),
+            web.get("/api/groups", self._groups),
+            web.route("*", "/api/groups/{group_id:[^/]*}", self._group),
+            web.route("*", "/api/groups/{group_id:[^/]*}/{what:.*}", self._group),
+        ]
+
+    # --- asking workers ---
+
+    async def _text(self, index: int, path: str) -> tuple[int, str]:
+        """Status and body of a worker's answer. Raises Unreachable."""
+        if not self._seats[index].worker.is_ready:
+            raise Unreachable(f"worker {index} is being started")
+        try:
+            async with self._sessions[index].get(_url(path), timeout=PATIENCE) as answer:
+                return answer.status, await answer.text()
+        except (ClientError, OSError, TimeoutError) as problem:
+            raise Unreachable(f"worker {index} does not answer: {problem}") from problem
+
+    async def _texts(self, path: str) -> list[tuple[int, str] | None]:
+        """The answers of all workers; None for one that cannot be asked."""
+
+        async def ask(index: int) -> tuple[int, str] | None:
+            try:
+                return await self._text(index, path)
+            except Unreachable:
+                return None
+
+        return await asyncio.gather(*(ask(index) for index in range(len(self._seats))))
+
+    # --- health and metrics ---
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        for seat, answer in zip(self._seats, await self._texts("/metrics"), strict=True):
+            worker = seat.worker
+            if answer is None:
+                self._merged.miss(worker.index, worker.pid)
+            else:
+                self._merged.take(worker.index, worker.pid, answer[1])
+        body = generate_latest(self._registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        """Alive: the supervisor answers, and will start again what is not there."""
+        return web.json_response({"status": "ok"})
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        """Ready: every worker is, with every partition loaded."""
+        answers = await self._texts("/readyz")
+        forms = [None if answer is None else json.loads(answer[1]) for answer in answers]
+        partitions: dict[str, int] = {}
+        loading: list[Any] = []
+        for form in (form for form in forms if form is not None):
+            for state, count in form["partitions"].items():
+                partitions[state] = partitions.get(state, 0) + count
+            loading += form.get("loading", ())
+        states = ["starting" if form is None else form["status"] for form in forms]
+        ready = all(state == "ready" for state in states)
+        answer: dict[str, Any] = {
+            "status": "ready" if ready else "loading",
+            "partitions": partitions,
+            "workers": states,
+        }
+        if loading:
+            answer["loading"] = sorted(loading, key=lambda each: each["partition"])
+        return web.json_response(answer, status=200 if ready else 503)
+
+    # --- groups ---
+
+    async def _groups(self, request: web.Request) -> web.Response:
+        """A page of every worker's groups, sorted together."""
+        limit = whole_number(request.query, "limit", MAX_LISTED, least=1)
+        try:
+            answers = await asyncio.gather(
+                *(self._text(index, request.raw_path) for index in range(len(self._seats)))
+            )
+        except Unreachable as problem:
+            return error(503, str(problem))
+        forms = [json.loads(text) for _, text in answers]
+        listed = sorted((g for form in forms for g in form["groups"]), key=lambda g: g["group"])
+        is_last = len(listed) <= limit and all(form["next"] is None for form in forms)
+        page = listed[:limit]
+        return web.json_response(
+            {
+                "groups": page,
+                "findings": [finding for form in forms for finding in form["findings"]],
+                "next": None if is_last or not page else page[-1]["group"],
+            }
+        )
+
+    async def _group(self, request: web.Request) -> web.StreamResponse:
+        """Whatever it is, the worker of the group answers it."""
+        index = self._owner(request.match_info["group_id"])
+        if not self._seats[index].worker.is_ready:
+            return error(503, f"worker {index}, which has the group, is being started")
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name.lower() not in _NOT_HANDED_ON
+        }
+        try:
+            async with self._sessions[index].request(
+                request.method,
+                _url(request.raw_path),
+                headers=headers,
+                data=await request.read(),
+                timeout=PATIENCE,
+            ) as answer:
+                return web.Response(
+                    status=answer.status, body=await answer.read(), headers=_kept(answer)
+                )
+        except (ClientError, OSError, TimeoutError) as problem:
+            return error(503, f"worker {index}, which has the group, does not answer: {problem}")
+
+    def _owner(self, group_id: str) -> int:
+        return partition_for(group_id, self._partitions) % len(self._seats)
+
+    # --- events ---
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """The streams of all workers, or of the one that has the group; they end together."""
+        group = request.query.get("group")
+        indexes = range(len(self._seats)) if group is None else [self._owner(group)]
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        )
+        await response.prepare(request)
+        tasks = [
+            asyncio.create_task(self._copy_events(index, request.raw_path, response))
+            for index in indexes
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return response
+
+    async def _copy_events(self, index: int, path: str, into: web.StreamResponse) -> None:
+        async with self._sessions[index].get(_url(path), timeout=STREAMING) as answer:
+            async for event in _events_of(answer):
+                await into.write(event)
+
+
+async def _events_of(answer: ClientResponse) -> AsyncIterator[bytes]:
+    """Whole events: those of several streams must not run into each other."""
+    begun = b""
+    async for data in answer.content.iter_any():
+        *whole, begun = (begun + data).split(b"\n\n")
+        for event in whole:
+            yield event + b"\n\n"
+
+
+def _url(path: str) -> URL:
+    return URL(f"http://worker{path}", encoded=True)
+
+
+def _kept(answer: ClientResponse) -> Mapping[str, str]:
+    return {
+        name: value for name, value in answer.headers.items() if name.lower() not in _NOT_HANDED_ON
+    }
+
+
+class _Own(Collector):
+    """What the supervisor itself has to say."""
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        self._seats = seats
+
+    def describe(self) -> list[Metric]:
+        """Nothing: registering must not collect."""
+        return []
+
+    def collect(self) -> list[Metric]:
+        """The workers, and how often they were started again."""
+        workers = [seat.worker for seat in self._seats]
+        ready = sum(worker.is_ready for worker in workers)
+        states = GaugeMetricFamily(_PREFIX + "workers", "Worker processes.", labels=["state"])
+        states.add_metric(["ready"], ready)
+        states.add_metric(["starting"], len(workers) - ready)
+        restarts = CounterMetricFamily(
+            _PREFIX + "worker_restarts_total", "Times a worker had ended and was started again."
+        )
+        restarts.add_metric([], sum(worker.restarts for worker in workers))
+        return [states, restarts]

@@ -1,0 +1,237 @@
+"""The supervisor: holds the data directory and the addresses, and keeps the workers running."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from coordinator_server import __version__
+from coordinator_server.app import CannotStart, allow_many_files, level_of
+from coordinator_server.config import Config
+from coordinator_server.ids import SystemIds
+from coordinator_server.net.sockets import bind
+from coordinator_server.observe import log
+from coordinator_server.ports import TopicInfo
+from coordinator_server.site import hold, open_catalog
+from coordinator_server.storage.segments.shares import WHOLE, Share, Unsettled, take_over
+from coordinator_server.systemd import told_to_systemd
+from coordinator_server.topics.catalog import CorruptCatalog, from_form, to_form
+from coordinator_server.topics.directories import sweep
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.workers.channel import Form
+from coordinator_server.workers.plan import Plan, listeners_of, nodes_of
+from coordinator_server.workers.process import WorkerProcess
+
+if TYPE_CHECKING:
+    from coordinator_server.workers.front import Front
+
+STOP_SECONDS: Final = 7.0
+"""How long workers may take to stop, each of which gives its clients 5 seconds."""
+
+
+class Supervisor:
+    """Starts, restarts and stops the workers of a data directory."""
+
+    def __init__(self, config: Config) -> None:
+        """Take the directory, set it in order, and bind all addresses. Blocks.
+
+        Raises OSError, ValueError, CorruptCatalog, TopicError.
+        """
+        self._config = config
+        self._logger = log.get_logger()
+        self._front: Front | None = None
+        self._version = 0
+        """Counts what the first worker has published."""
+        self._wishes: list[Form] = []
+        """What the first worker is to do as soon as it is there."""
+        shares = [Share(index, config.workers) for index in range(config.workers)]
+        with contextlib.ExitStack() as undo:
+            self._data = hold(config)
+            undo.callback(self._data.close)
+            take_over(config.log_dirs, shares, self.report)
+            sweep(config.log_dirs)
+            self._topics = tuple(open_catalog(config, SystemIds()).topics().values())
+            self._sockets = [_bind_all(undo, config, share.index) for share in shares]
+            self._http_sockets = _bind_http(undo, config)
+            self._held = undo.pop_all()
+        ports = [_ports(sockets) for sockets in self._sockets]
+        self._nodes = nodes_of(config, ports)
+        self.workers = [
+            WorkerProcess(share.index, partial(self._plan, share), self._hear, self.report)
+            for share in shares
+        ]
+
+    async def start(self) -> None:
+        """Begin the workers, and HTTP. Raises OSError; nothing is left running then."""
+        for worker in self.workers:
+            worker.start()
+        try:
+            await self._start_front()
+        except BaseException:
+            await self.stop()
+            raise
+        self.report(
+            "supervisor_started",
+            version=__version__,
+            workers=len(self.workers),
+            cluster_id=self._data.cluster_id,
+            listeners={
+                name: [f"{node.host}:{node.port}" for node in nodes]
+                for name, nodes in self._nodes.items()
+            },
+            data=str(self._config.log_dirs),
+        )
+
+    async def _start_front(self) -> None:
+        address = self._config.http_listener
+        if address is None:
+            return
+        # Takes 200 ms, for which nobody but the workers' beginning is waiting here.
+        from coordinator_server.workers.front import Front, Seat
+
+        seats = [
+            Seat(worker, str(each.getsockname()))
+            for worker, each in zip(self.workers, self._http_sockets, strict=True)
+        ]
+        self._front = Front(address, seats, self._config.offsets_topic_num_partitions)
+        await self._front.start()
+        guarded = self._config.admin_token or self._config.admin_token_file
+        if not guarded and not address.is_loopback:
+            self.report("http_readable_from_elsewhere_unasked", address=str(address))
+
+    async def stop(self) -> None:
+        """Let nobody in, stop the workers, and leave the directory as one process would."""
+        for sockets in self._sockets:
+            for each in (each for listed in sockets.values() for each in listed):
+                each.close()
+        if self._front is not None:
+            await self._front.stop()
+        await asyncio.gather(*(worker.stop(STOP_SECONDS) for worker in self.workers))
+        try:
+            await asyncio.to_thread(take_over, self._config.log_dirs, [WHOLE], self.report)
+        except (OSError, Unsettled) as error:
+            self.report("journals_left_failed", error=str(error))
+        self._held.close()
+
+    def partitions(self) -> Mapping[str, int]:
+        """How many partitions of the coordinator's log are in each state."""
+        states = Counter[str]()
+        for worker in self.workers:
+            states.update(worker.partitions)
+        states["initial"] += self._config.offsets_topic_num_partitions - states.total()
+        return states
+
+    def report(self, event: str, **fields: object) -> None:
+        """Write a line to the log."""
+        getattr(self._logger, level_of(event))(event, **fields)
+
+    # --- workers ---
+
+    def _plan(self, share: Share, known: Sequence[TopicInfo]) -> Plan:
+        http = self._http_sockets[share.index].fileno() if self._http_sockets else None
+        there = {topic.topic_id for topic in self._topics}
+        return Plan(
+            config=self._config,
+            share=share,
+            cluster_id=self._data.cluster_id,
+            start=self._data.start,
+            nodes=self._nodes,
+            sockets={
+                name: [each.fileno() for each in listed]
+                for name, listed in self._sockets[share.index].items()
+            },
+            http_socket=http,
+            topics=self._topics,
+            gone=[topic for topic in known if topic.topic_id not in there],
+        )
+
+    def _hear(self, worker: WorkerProcess, form: Form) -> None:
+        """What a worker says, of topics above all."""
+        first, *others = self.workers
+        match form["kind"]:
+            case "topics":
+                self._version += 1
+                self._topics = tuple(from_form(each) for each in form["topics"])
+                for other in others:
+                    other.send(self._published())
+            case "followed" if form["version"] == self._version:
+                worker.known = self._topics
+            case "create" if first.is_ready:
+                first.send(form)
+            case "create":
+                self._wishes.append(form)
+            case "ready" if worker is first:
+                for wish in self._wishes:
+                    first.send(wish)
+                self._wishes.clear()
+            case "ready":
+                # What was published while it began.
+                worker.send(self._published())
+
+    def _published(self) -> Form:
+        topics = [to_form(topic) for topic in self._topics]
+        return {"kind": "topics", "version": self._version, "topics": topics}
+
+
+def _bind_all(
+    undo: contextlib.ExitStack, config: Config, index: int
+) -> Mapping[str, list[socket.socket]]:
+    """The sockets of a worker, by listener. Raises OSError that names the listener."""
+    bound = {listener.name: bind(listener) for listener in listeners_of(config, index)}
+    for each in (each for listed in bound.values() for each in listed):
+        undo.callback(each.close)
+    return bound
+
+
+def _bind_http(undo: contextlib.ExitStack, config: Config) -> list[socket.socket]:
+    """A socket for every worker's HTTP, which only this user can reach."""
+    if config.http_listener is None:
+        return []
+    folder = Path(tempfile.mkdtemp(prefix="coordinator-"))
+    undo.callback(folder.rmdir)
+    sockets = []
+    for index in range(config.workers):
+        each = socket.socket(socket.AF_UNIX)
+        undo.callback(each.close)
+        each.bind(str(folder / f"{index}.sock"))
+        undo.callback((folder / f"{index}.sock").unlink, missing_ok=True)
+        each.listen()
+        sockets.append(each)
+    return sockets
+
+
+def _ports(sockets: Mapping[str, list[socket.socket]]) -> Mapping[str, int]:
+    return {name: int(listed[0].getsockname()[1]) for name, listed in sockets.items()}
+
+
+async def serve(config: Config) -> None:
+    """Serve until SIGTERM or SIGINT. Raises CannotStart, OSError."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    try:
+        supervisor = Supervisor(config)
+    except (ValueError, CorruptCatalog, TopicError) as error:
+        raise CannotStart(str(error)) from error
+    async with told_to_systemd(supervisor.partitions) as tell_stopping:
+        await supervisor.start()
+        await stopping.wait()
+        tell_stopping()
+        supervisor.report("supervisor_stopping")
+        await supervisor.stop()
+    supervisor.report("supervisor_stopped")
+
+
+def main(config: Config) -> int:
+    """Run workers until told to stop; the exit code."""
+    import uvloop
+
+    allow_many_files()
+    uvloop.run(serve(config))
+    return 0
