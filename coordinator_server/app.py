@@ -300,6 +300,7 @@ class App:
             log_sizes=self._log_sizes,
             cleaner_lag=self._cleaner.lag if self._cleaner is not None else lambda: (0.0, 0.0),
             loop_lag=self._loop_lag,
+            flapping=self.flapping,
             choice=self._choice,
             tallies=self._tallies,
             topics=TopicSource(self._topic_sizes, self.topics.known_end),

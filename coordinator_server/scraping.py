@@ -7,6 +7,7 @@ from coordinator_server import __version__
 from coordinator_server.config import Config
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.exposition import Exposition
+from coordinator_server.observe.flapping import Flapping
 from coordinator_server.observe.groupseries import (
     GroupChoice,
     GroupSeries,
@@ -37,6 +38,7 @@ class Figures:
     log_sizes: Callable[[], Mapping[int, tuple[int, int]]]
     cleaner_lag: Callable[[], tuple[float, float]]
     loop_lag: LoopLag
+    flapping: Flapping
     choice: GroupChoice
     tallies: GroupTallies
     topics: TopicSource
@@ -54,6 +56,7 @@ def make_exposition(config: Config, figures: Figures) -> Exposition:
         figures.log_sizes,
         figures.cleaner_lag,
         figures.loop_lag,
+        figures.flapping.each,
     )
     jmx = [JmxCollector(figures.counters, figures.status, own)]
     registry = make_registry(own, *(jmx if "jmx" in config.metrics_aliases else ()))

@@ -38,6 +38,16 @@ FAMILIES: dict[str, Family] = {
         "histogram", "How long rebalances took, by phase; total is join and sync.", ("phase",)
     ),
     "rebalances_in_progress": Family("gauge", "Rebalances under way."),
+    "waiting_members": Family(
+        "gauge",
+        "Whom groups wait for: members that have not joined or synced, unused member ids.",
+        ("phase",),
+    ),
+    "findings": Family(
+        "gauge",
+        "Members that flap, and groups in a storm, within `rebalance.flapping.window.ms`.",
+        ("kind", "likely_cause"),
+    ),
     "oldest_rebalance_age_seconds": Family(
         "gauge", "Age of the oldest rebalance under way, 0 without one."
     ),

@@ -4,7 +4,7 @@ Pure: what happened comes in with its time, and the time it is asked at is a fun
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -147,6 +147,11 @@ class Flapping:
         self._groups.move_to_end(group_id)
         if len(self._groups) > MAX_GROUPS:
             self._groups.popitem(last=False)
+
+    def each(self) -> Iterator[list[Finding]]:
+        """What is found of the groups, one after the other: there may be many."""
+        for group_id in list(self._groups):
+            yield self._of(group_id)
 
     def findings(self, group_id: str | None = None) -> list[Finding]:
         """What is found of a group, or of all; the most rebalances first."""

@@ -1,6 +1,7 @@
 """The collector that fills the metrics of the whole process at a scrape."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -16,10 +17,12 @@ from prometheus_client.registry import Collector
 from coordinator_server.group.reasons import OffsetsRemovedReason, Outcome
 from coordinator_server.observe.counters import Counters, Histogram
 from coordinator_server.observe.families import FAMILIES, GROUP_STATES, JMX_FAMILIES, PREFIX, Family
+from coordinator_server.observe.flapping import Finding, FindingKind, LikelyCause
 from coordinator_server.observe.looplag import LoopLag
 from coordinator_server.observe.status import (
     MEMBER_KINDS,
     PARTITION_STATES,
+    WAITING_PHASES,
     Census,
     StatusSource,
 )
@@ -47,6 +50,7 @@ class CoordinatorCollector(Collector):
         log_sizes: Callable[[], Mapping[int, tuple[int, int]]] = dict,
         cleaner_lag: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
         loop_lag: LoopLag | None = None,
+        findings: Callable[[], Iterable[Sequence[Finding]]] = tuple,
     ) -> None:
         """`log_sizes` are bytes of the log, and those to be compacted, by partition.
 
@@ -61,7 +65,9 @@ class CoordinatorCollector(Collector):
         self._log_sizes = log_sizes
         self._cleaner_lag = cleaner_lag
         self._loop_lag = loop_lag or LoopLag()
+        self._findings = findings
         self._census: Census | None = None
+        self._found: Counter[tuple[str, ...]] = Counter()
 
     def prepare(self) -> Iterator[None]:
         """Count all groups for the next collection, a few at a time."""
@@ -69,7 +75,11 @@ class CoordinatorCollector(Collector):
         for census in self._status.census():
             counted = census
             yield
-        self._census = counted
+        found: Counter[tuple[str, ...]] = Counter()
+        for findings in self._findings():
+            found.update((finding.kind, finding.likely_cause) for finding in findings)
+            yield
+        self._census, self._found = counted, found
 
     @property
     def census(self) -> Census:
@@ -101,6 +111,14 @@ class CoordinatorCollector(Collector):
         yield _samples("offsets", [((), census.offsets)])
         yield _samples("pending_transactional_offsets", [((), census.pending_offsets)])
         yield _samples("oldest_pending_transaction_age_seconds", [((), age_ms / 1000)])
+        waiting = [((phase,), census.waiting[phase]) for phase in WAITING_PHASES]
+        yield _samples("waiting_members", waiting)
+        found = [
+            ((kind, cause), self._found[kind, cause])
+            for kind in FindingKind
+            for cause in LikelyCause
+        ]
+        yield _samples("findings", found)
         yield _samples("event_queue_size", [((), census.queued_events)])
 
     def _rebalances(self) -> Iterator[Metric]:

@@ -10,6 +10,9 @@ from coordinator_server.group.reasons import Culprit, RebalanceEvent
 PARTITION_STATES = ("initial", "loading", "active", "failed", "closed")
 """States of a coordinator partition, as they are named in metrics and JSON."""
 
+WAITING_PHASES = ("join", "sync", "pending")
+"""What groups wait for: members that have not joined or synced, and ids that nobody uses yet."""
+
 MEMBER_KINDS = ("dynamic", "static", "pending")
 """How a member belongs to a classic group; pending ids have not joined yet."""
 
@@ -118,6 +121,8 @@ class Census:
     """Of open transactions."""
     oldest_pending_ms: int | None = None
     """When the oldest of those was sent (wall-clock milliseconds)."""
+    waiting: Counter[str] = field(default_factory=Counter)
+    """Whom groups wait for, as in `GroupGauges`."""
     queued_events: int = 0
     """Requests and timers that wait for their turn in the mailboxes of groups."""
 
@@ -137,7 +142,7 @@ class GroupGauges(NamedTuple):
     generation: int
     members: int
     waiting: Mapping[str, int]
-    """Whom it waits for: members in the phases `join` and `sync`, and `pending` ids."""
+    """Whom it waits for, by `WAITING_PHASES`."""
     last_rebalance_ms: int | None
     """When the last rebalance in its log ended (wall-clock milliseconds)."""
 

@@ -35,6 +35,8 @@ def _count(census: Census, actor: GroupActor) -> None:
         census.members["static"] += static
         census.members["dynamic"] += len(classic.members) - static
         census.members["pending"] += len(classic.pending)
+        if classic.state in _UNSETTLED or classic.pending:
+            census.waiting.update(_waiting(classic))
 
 
 def _count_pending(census: Census, group: Group) -> None:
@@ -53,23 +55,21 @@ def gauges_of(group: Group, classic: ClassicGroup) -> GroupGauges:
         state=classic.state,
         generation=classic.generation,
         members=len(classic.members),
-        waiting={
-            "join": _not_joined(classic),
-            "sync": len(classic.pending_sync) if _is(classic, _S.COMPLETING_REBALANCE) else 0,
-            "pending": len(classic.pending),
-        },
+        waiting=_waiting(classic),
         last_rebalance_ms=history_head(group.past[-1]).ended_ms if group.past else None,
     )
 
 
 _S = ClassicGroupState
+_UNSETTLED = (_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE)
 
 
-def _is(group: ClassicGroup, state: ClassicGroupState) -> bool:
-    return group.state is state
-
-
-def _not_joined(group: ClassicGroup) -> int:
-    if not _is(group, _S.PREPARING_REBALANCE):
-        return 0
-    return len(group.members) - group.awaiting_join
+def _waiting(group: ClassicGroup) -> dict[str, int]:
+    """By `WAITING_PHASES`."""
+    joining = group.state is _S.PREPARING_REBALANCE
+    syncing = group.state is _S.COMPLETING_REBALANCE
+    return {
+        "join": len(group.members) - group.awaiting_join if joining else 0,
+        "sync": len(group.pending_sync) if syncing else 0,
+        "pending": len(group.pending),
+    }
