@@ -107,6 +107,8 @@ RecordValue = OffsetCommitValue | GroupMetadataValue | PackedHistory
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
+_TIMEOUTS = struct.Struct(">iii")
+"""A member's two, and the length of its subscription."""
 _OFFSET_HEAD = struct.Struct(">hqi")
 """Version, offset and leader epoch of an offset's value from version 3 on."""
 _PLAIN_OFFSET = struct.Struct(">hqiBqB")
@@ -185,17 +187,44 @@ def pack_offset(
 
 
 def _encode_group(value: GroupMetadataValue) -> bytes:
-    flexible = bool(value.tags) or any(member.tags for member in value.members)
-    string, blob = (_compact_string, _compact_bytes) if flexible else (_string, _bytes)
-    count = len(value.members)
+    if value.tags or any(member.tags for member in value.members):
+        return _encode_group_with_tags(value)
     parts = [
-        b"\0\4" if flexible else b"\0\3",
+        b"\0\3",
+        _string(value.protocol_type),
+        _INT.pack(value.generation),
+        _string(value.protocol),
+        _string(value.leader),
+        _LONG.pack(value.current_state_timestamp),
+        _INT.pack(len(value.members)),
+    ]
+    length, timeouts = _INT.pack, _TIMEOUTS.pack
+    for member in value.members:
+        subscription, assignment = member.subscription, member.assignment
+        parts += (
+            _string(member.member_id),
+            _usual_string(member.group_instance_id),
+            _usual_string(member.client_id),
+            _usual_string(member.client_host),
+            timeouts(member.rebalance_timeout, member.session_timeout, len(subscription)),
+            subscription,
+            length(len(assignment)),
+            assignment,
+        )
+    return b"".join(parts)
+
+
+def _encode_group_with_tags(value: GroupMetadataValue) -> bytes:
+    """Version 4, for tagged fields that somebody else has written."""
+    string, blob = _compact_string, _compact_bytes
+    parts = [
+        b"\0\4",
         string(value.protocol_type),
         _INT.pack(value.generation),
         string(value.protocol),
         string(value.leader),
         _LONG.pack(value.current_state_timestamp),
-        _uvarint(count + 1) if flexible else _INT.pack(count),
+        _uvarint(len(value.members) + 1),
     ]
     for member in value.members:
         parts += (
@@ -207,11 +236,9 @@ def _encode_group(value: GroupMetadataValue) -> bytes:
             _INT.pack(member.session_timeout),
             blob(member.subscription),
             blob(member.assignment),
+            _encode_tags(member.tags),
         )
-        if flexible:
-            parts.append(_encode_tags(member.tags))
-    if flexible:
-        parts.append(_encode_tags(value.tags))
+    parts.append(_encode_tags(value.tags))
     return b"".join(parts)
 
 
@@ -224,8 +251,14 @@ def _string(text: str | None) -> bytes:
     return _SHORT.pack(len(raw)) + raw
 
 
-def _bytes(raw: bytes) -> bytes:
-    return _INT.pack(len(raw)) + raw
+def _usual_string(text: str | None) -> bytes:
+    """What most members of a group have in common."""
+    if text is not None and len(text) > _LONGEST_REMEMBERED:
+        return _string(text)
+    return _remembered_string(text)
+
+
+_remembered_string = lru_cache(maxsize=4_096)(_string)
 
 
 def _compact_string(text: str | None) -> bytes:

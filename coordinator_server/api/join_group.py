@@ -15,6 +15,7 @@ from coordinator_server.group.events import Join
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import Ticket
 from protocol.errors import ErrorCode
+from protocol.join_answers import follower_joined
 from protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -76,10 +77,23 @@ def _check(call: Call, request: JoinGroupRequest, services: Services) -> ErrorCo
 
 def _deliver(call: Call, result: Result) -> None:
     if isinstance(result, Joined):
-        call.answer(_joined(call.version, result))
+        _answer_joined(call, result)
     else:
         assert isinstance(result, Refuse)
         call.answer(_error(call.version, result.error, result.member_id))
+
+
+def _answer_joined(call: Call, result: Joined) -> None:
+    """Only a leader, or a static member that comes back, is told of more than itself."""
+    version = call.version
+    if result.members or result.skip_assignment:
+        call.answer(_joined(version, result))
+        return
+    name = _protocol_name(version, result.protocol_name)
+    body = follower_joined(
+        version, result.generation, result.protocol_type, name, result.leader, result.member_id
+    )
+    call.answer_body(body)
 
 
 def _joined(version: int, result: Joined) -> JoinGroupResponse:

@@ -13,6 +13,7 @@ from coordinator_server.group.events import Sync
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import Ticket
 from protocol.errors import ErrorCode
+from protocol.join_answers import synced
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_WITH_PROTOCOL = 5
@@ -56,13 +57,8 @@ def _check(call: Call, request: SyncGroupRequest, services: Services) -> ErrorCo
 
 def _deliver(call: Call, result: Result) -> None:
     if isinstance(result, Synced):
-        call.answer(
-            SyncGroupResponse(
-                protocol_type=result.protocol_type,
-                protocol_name=result.protocol_name,
-                assignment=result.assignment,
-            )
-        )
+        body = synced(call.version, result.protocol_type, result.protocol_name, result.assignment)
+        call.answer_body(body)
     else:
         assert isinstance(result, Refuse)
         call.answer(SyncGroupResponse(error_code=result.error))

@@ -208,6 +208,8 @@ class Write(NamedTuple):
     key: RecordKey
     value: RecordValue | None
     headers: Headers = ()
+    raw: bytes | None = None
+    """The value as the log will have it, where that had to be known before."""
 
 
 class WriteOffsets(NamedTuple):
@@ -250,6 +252,12 @@ class Effects:
         """Answer a token, once the writes before it are durable."""
         self.replies.append(Reply(token, result, member_id, asked))
 
-    def write(self, key: RecordKey, value: RecordValue | None, headers: Headers = ()) -> None:
+    def write(
+        self,
+        key: RecordKey,
+        value: RecordValue | None,
+        headers: Headers = (),
+        raw: bytes | None = None,
+    ) -> None:
         """Append a record; at the end of the turn it is applied to the group's durable state."""
-        self.writes.append(Write(key, value, headers))
+        self.writes.append(Write(key, value, headers, raw))

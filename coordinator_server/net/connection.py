@@ -7,12 +7,16 @@ connection, leave together in the next turn of the loop.
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, cast
+from itertools import islice
+from typing import Any, Final, cast
 
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.peer import peer_host
 from coordinator_server.net.session import Session, SessionContext
 from coordinator_server.ports import Authenticator, Clock
+
+_FLUSHES_PER_TURN: Final = 256
+"""Writes of one turn of the loop: two or three milliseconds."""
 
 
 class Flushes:
@@ -31,7 +35,12 @@ class Flushes:
         self._waiting[connection] = None
 
     def _run(self) -> None:
-        waiting, self._waiting = self._waiting, {}
+        """Flush some; a group of thousands that is answered must not hold up all others."""
+        waiting = list(islice(self._waiting, _FLUSHES_PER_TURN))
+        for connection in waiting:
+            del self._waiting[connection]
+        if self._waiting:
+            self._loop.call_soon(self._run)
         for connection in waiting:
             connection.flush()
 

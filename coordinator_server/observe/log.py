@@ -174,7 +174,10 @@ def _renderer(line_format: str, *, terminal: bool) -> Processor:
 
 def _json_line(_logger: Any, _method: str, event: EventDict) -> str:
     first = {key: event.pop(key) for key in ("timestamp", "level", "event") if key in event}
-    return json.dumps({**first, **event}, default=str)
+    return _to_json({**first, **event})
+
+
+_to_json = json.JSONEncoder(default=str).encode
 
 
 def _render_lost(renderer: Processor, lost: int) -> str:
@@ -191,19 +194,24 @@ def get_logger(**context: Any) -> Logger:
 
 
 def log_observer(logger: Logger) -> Callable[[Observation], None]:
-    """An observer that writes a line about everything that happens to groups."""
+    """An observer that writes a line about everything that happens to groups.
+
+    What it depends on of the settings is looked up now, not for every line.
+    """
+    bound = logger.bind()
+    tells_all = bound.is_enabled_for(logging.DEBUG)
 
     def observe(observation: Observation) -> None:
         match observation:
             case RebalanceEvent():
-                logger.info("rebalance", **rebalance_form(observation, MAX_LISTED))
-            case RebalanceStarted():
-                logger.debug("rebalance_started", **started_form(observation))
+                bound.info("rebalance", **rebalance_form(observation, MAX_LISTED))
             case MemberRemoved():
-                logger.info("member_removed", **removal_form(observation))
+                bound.info("member_removed", **removal_form(observation))
             case OffsetsRemoved():
-                logger.info("offsets_removed", **offsets_removed_form(observation))
-            case Refused():
-                logger.debug("refused", **refused_form(observation))
+                bound.info("offsets_removed", **offsets_removed_form(observation))
+            case RebalanceStarted() if tells_all:
+                bound.debug("rebalance_started", **started_form(observation))
+            case Refused() if tells_all:
+                bound.debug("refused", **refused_form(observation))
 
     return observe

@@ -1,8 +1,10 @@
 """One tenure of a partition: its groups' actors and its writer, from load to the one final step."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from coordinator_server.group.context import Context, Limits
 from coordinator_server.group.effects import Committed, Effects, Refuse, Reply, Result
@@ -74,6 +76,9 @@ class Tenure:
         self._on_end = on_end
         self._context = Context(0, 0, world.ids, world.limits)
         self._watchdog: Cancellable | None = None
+        self._unsent: deque[tuple[GroupActor, Event, Reply]] = deque()
+        """Of turns with very many replies, those that have not left yet."""
+        self._sending: asyncio.Handle | None = None
 
     def begin(self) -> None:
         """Give every loaded member a full session from now."""
@@ -107,6 +112,7 @@ class Tenure:
             self._on_end(error)
         if self._watchdog is not None:
             self._watchdog.cancel()
+        self._send_rest()
         for held in self.writer.stop():
             self._refuse_replies(held.effects.replies, failure)
             self._tell_aborted(held.effects.observed)
@@ -169,8 +175,20 @@ class Tenure:
     # --- replies ---
 
     def _send(self, actor: GroupActor, event: Event, effects: Effects) -> None:
+        """Send the replies; of very many the rest follows in the next turns of the event loop."""
+        if len(effects.replies) <= _REPLIES_PER_TURN:
+            self._send_replies(actor, event, effects.replies)
+        else:
+            self._unsent += ((actor, event, reply) for reply in effects.replies)
+            if self._sending is None:
+                self._send_some()
+        for observation in effects.observed:
+            if type(observation) is not RebalanceStarted:
+                self._world.observe(observation)
+
+    def _send_replies(self, actor: GroupActor, event: Event, replies: Iterable[Reply]) -> None:
         counters = self._world.counters
-        for reply in effects.replies:
+        for reply in replies:
             result = reply.result
             if type(result) is Refuse:
                 counters.refusals[result.rule] += 1
@@ -178,9 +196,24 @@ class Tenure:
             elif type(result) is Committed:
                 counters.offset_commits += result.errors.count(ErrorCode.NONE)
             _resolve(reply.token, result)
-        for observation in effects.observed:
-            if type(observation) is not RebalanceStarted:
-                self._world.observe(observation)
+
+    def _send_some(self) -> None:
+        """Send some of what is left."""
+        self._sending = None
+        for _ in range(min(len(self._unsent), _REPLIES_PER_TURN)):
+            actor, event, reply = self._unsent.popleft()
+            self._send_replies(actor, event, (reply,))
+        if self._unsent:
+            self._sending = asyncio.get_running_loop().call_soon(self._send_some)
+
+    def _send_rest(self) -> None:
+        """Send all that is left: it was decided, and is durable."""
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
+        while self._unsent:
+            actor, event, reply = self._unsent.popleft()
+            self._send_replies(actor, event, (reply,))
 
     def _tell_aborted(self, observed: Iterable[Observation]) -> None:
         """Rebalances whose last record is not durable have not ended well, whatever was meant."""
@@ -229,6 +262,10 @@ class Tenure:
         else:
             deadline = begun + self._world.write_timeout_ms
             self._watchdog = self.timers.call_at(deadline, self._look)
+
+
+_REPLIES_PER_TURN: Final = 256
+"""A turn of thousands of replies would hold up all other groups: these take some milliseconds."""
 
 
 def _resolve(token: object, result: Result) -> None:

@@ -179,7 +179,9 @@ _BATCH_BYTES: Final = 64
 
 
 def _record(write: Write, wall: int) -> LogRecord:
-    value = None if write.value is None else encode_value(write.value)
+    value = write.raw
+    if value is None and write.value is not None:
+        value = encode_value(write.value)
     return LogRecord(encode_key(write.key), value, wall, write.headers)
 
 

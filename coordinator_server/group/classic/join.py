@@ -31,7 +31,7 @@ from coordinator_server.group.effects import Asked, Effects, Joined, Refuse, Rul
 from coordinator_server.group.events import Join
 from coordinator_server.group.reasons import RebalanceReason, RemovalReason, Round
 from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey
+from protocol.records import GroupMetadataKey, encode_value
 
 _S = ClassicGroupState
 
@@ -272,7 +272,7 @@ def _may_return(group: ClassicGroup, ctx: Context) -> bool:
     """Whether the generation can go on with the new member, and that be written down."""
     if select_protocol(group) != group.protocol_name:
         return False
-    return record_bytes(group, metadata_value(group)) <= ctx.limits.max_append_bytes
+    return record_bytes(group, encode_value(metadata_value(group))) <= ctx.limits.max_append_bytes
 
 
 def _return_static(

@@ -170,7 +170,8 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     else:
         group.protocol_name = None
         group.transition_to(_S.EMPTY, ctx.wall)
-        write_and_end(group, metadata_value(group), 0, Outcome.EMPTIED, ctx, out)
+        value = metadata_value(group)
+        write_and_end(group, value, encode_value(value), Outcome.EMPTIED, ctx, out)
 
 
 def _evict_absent_members(group: ClassicGroup, ctx: Context, out: Effects) -> None:
@@ -266,21 +267,21 @@ def end_rebalance(
 def write_and_end(
     group: ClassicGroup,
     value: GroupMetadataValue,
-    size: int,
+    raw: bytes,
     outcome: Outcome,
     ctx: Context,
     out: Effects,
 ) -> None:
-    """Write the group down, in `size` bytes, and the story of the rebalance that this ends.
+    """Write the group down, which is `raw` in the log, and the story of the rebalance that ends.
 
     Both go into one append. Where that could not hold the story as well, the group's record goes
     alone: no assignment ever fails for its story.
     """
-    fits = size + story_bytes(group.group_id) <= ctx.limits.max_append_bytes
+    fits = record_bytes(group, raw) + story_bytes(group.group_id) <= ctx.limits.max_append_bytes
     written = fits and ctx.limits.history_retention_ms > 0
     event = end_rebalance(group, outcome, ctx, written=written)
     assert event is not None, "only a rebalance ends"
-    out.write(GroupMetadataKey(group.group_id), value, headers(event) if fits else ())
+    out.write(GroupMetadataKey(group.group_id), value, headers(event) if fits else (), raw)
     if written:
         out.write(history_key(event), pack(event))
     out.observed.append(event)
@@ -315,7 +316,7 @@ def metadata_value(
     )
 
 
-def record_bytes(group: ClassicGroup, value: GroupMetadataValue) -> int:
-    """More than what the group's record takes in the log."""
+def record_bytes(group: ClassicGroup, raw: bytes) -> int:
+    """More than what the group's record takes in the log, with a value of these bytes."""
     key = encode_key(GroupMetadataKey(group.group_id))
-    return RECORD_OVERHEAD + len(key) + len(encode_value(value))
+    return RECORD_OVERHEAD + len(key) + len(raw)

@@ -19,6 +19,7 @@ from coordinator_server.group.effects import Asked, Effects, Refuse, Rule, Synce
 from coordinator_server.group.events import Sync
 from coordinator_server.group.reasons import Outcome, RebalanceReason, RemovalReason, Round
 from protocol.errors import ErrorCode
+from protocol.records import encode_value
 
 _S = ClassicGroupState
 
@@ -80,7 +81,8 @@ def _assign(
 ) -> None:
     """Write the leader's assignment down and hand it out; it must fit into one append."""
     value = metadata_value(group, dict(event.assignments))
-    size = record_bytes(group, value)
+    raw = encode_value(value)
+    size = record_bytes(group, raw)
     if size > ctx.limits.max_append_bytes:
         _give_up_assignment(group, leader, size, ctx, out)
         return
@@ -89,7 +91,7 @@ def _assign(
     group.transition_to(_S.STABLE, ctx.wall)
     if len(group.members) > 1:
         group.history.was_held_up_by(leader.culprit, ctx.now)
-    write_and_end(group, value, size, Outcome.COMPLETED, ctx, out)
+    write_and_end(group, value, raw, Outcome.COMPLETED, ctx, out)
     for member in group.members.values():
         if member.sync_token is not None:
             out.reply(member.sync_token, _assignment(group, member), member.member_id)

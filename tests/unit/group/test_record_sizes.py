@@ -31,7 +31,7 @@ def assigned_with(max_append_bytes: int) -> Request:
 def test_an_assignment_may_be_just_as_large_as_the_log_takes() -> None:
     story, a = completing(Limits())
     a.sync({a: bytes(1_000)})
-    size = record_bytes(story.classic, group_record(story))
+    size = record_bytes(story.classic, encode_value(group_record(story)))
     assert assigned_with(size).error is ErrorCode.NONE
     assert assigned_with(size - 1).error is ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -41,7 +41,9 @@ def test_a_record_is_taken_for_its_key_and_value_and_128_bytes() -> None:
     a.sync({a: bytes(10)})
     value = group_record(story)
     key = encode_key(GroupMetadataKey("group"))
-    assert record_bytes(story.classic, value) == 128 + len(key) + len(encode_value(value))
+    assert record_bytes(story.classic, encode_value(value)) == 128 + len(key) + len(
+        encode_value(value)
+    )
 
 
 def restarted_with(max_append_bytes: int) -> Request:
@@ -55,7 +57,7 @@ def test_a_static_member_may_return_if_its_group_is_just_as_large_as_the_log_tak
     story, a = completing(Limits())
     a.sync({a: bytes(1_000)})
     a.restarted().join()
-    size = record_bytes(story.classic, group_record(story))
+    size = record_bytes(story.classic, encode_value(group_record(story)))
     assert restarted_with(size).joined.generation == 1
     # It rebalances, alone: the next generation begins at once.
     assert restarted_with(size - 1).joined.generation == 2

@@ -1,10 +1,13 @@
 """No answer leaves before the records it could have seen are durable."""
 
+import asyncio
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from coordinator_server.group.effects import Fetched
 from coordinator_server.group.events import Heartbeat
 from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
+from coordinator_server.runtime.failures import Failure
 from protocol.errors import ErrorCode
 from tests.support.offsets import fetched_offsets
 from tests.support.story import SESSION_MS, Member, Request, offset
@@ -183,3 +186,30 @@ async def test_tombstones_too_many_for_one_append_go_in_several() -> None:
     assert office.coordinator.group("group") is None
     assert sum(map(len, office.storage.appends[before:])) == 21
     await office.coordinator.stop()
+
+
+async def large_rebalance(office: Office) -> list[Request]:
+    """JoinGroups of 601 members, which the last one completes."""
+    first = await stable(office)
+    others = [office.group("group").member(f"m{number}") for number in range(600)]
+    for member in others:
+        member.join()
+    return [*(member.join() for member in others), first.join()]
+
+
+async def test_hundreds_of_answers_leave_in_several_turns_of_the_loop(office: Office) -> None:
+    joins = await large_rebalance(office)
+    left = [sum(not join.is_parked for join in joins)]
+    while left[-1] < len(joins):
+        await asyncio.sleep(0)
+        left.append(sum(not join.is_parked for join in joins))
+        assert len(left) < 20, left
+    assert max(after - before for before, after in pairwise([0, *left])) <= 256, left
+    assert {join.joined.generation for join in joins} == {2}
+
+
+async def test_answers_on_their_way_arrive_when_the_tenure_ends(office: Office) -> None:
+    joins = await large_rebalance(office)
+    assert any(join.is_parked for join in joins)
+    office.tenure.end(Failure.TENURE_ENDED)
+    assert {join.joined.generation for join in joins} == {2}
