@@ -50,15 +50,26 @@ def _refusal(refusal: Form) -> str:
     """Why a member got an error, in one line."""
     times = f", {refusal['count']} times since {when(refusal['first_ms'])}"
     return (
-        f"{member_name(refusal['member'])} got {refusal['error']} to {refusal['api']} at "
+        f"{_asker(refusal)} got {refusal['error']} to {refusal['api']} at "
         f"{when(refusal['at_ms'])} because {refusal['detail']}"
         f"{times if refusal['count'] > 1 else ''}"
     )
 
 
+def _asker(refusal: Form) -> str:
+    """Who was refused; requests of operators have names in small letters."""
+    member = refusal["member"]
+    if member["member_id"] or refusal["api"].islower():
+        return member_name(member)
+    client, instance = member["client_id"], member["group_instance_id"]
+    name = f"client {client}" if client else "a client"
+    return name + (f" [{instance}]" if instance else "") + f" at {member['client_host'] or '-'}"
+
+
 def _headline(group: Form) -> str:
     if group["state"] is None:
-        return f"group {group['group']}: gone"
+        gone = "gone" if group["rebalances"] else "there is no such group"
+        return f"group {group['group']}: {gone}"
     return (
         f"group {group['group']}: {group['state']}, generation {group['generation']}, "
         f"{len(group['members'])} members, protocol {group['protocol'] or '-'}"

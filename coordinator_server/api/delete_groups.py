@@ -8,6 +8,7 @@ from functools import partial
 
 from coordinator_server.api.call import Call
 from coordinator_server.api.gather import Gather
+from coordinator_server.api.refusing import not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Refuse, Result
 from coordinator_server.group.events import DeleteGroup
@@ -27,6 +28,8 @@ def handle(call: Call, request: DeleteGroupsRequest, services: Services) -> None
     for group_id in dict.fromkeys(request.groups_names):
         may = services.authorizer.allowed(call.caller, Operation.DELETE, Resource.GROUP, group_id)
         (allowed if may else refused).append(group_id)
+        if not may:
+            not_authorized(call, services, Operation.DELETE, group_id)
     gather = Gather(len(allowed), partial(_deliver, call, allowed, refused))
     for index, group_id in enumerate(allowed):
         services.coordinator.submit(group_id, DeleteGroup(gather.ticket(index)))

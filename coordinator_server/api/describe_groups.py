@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from coordinator_server.api.authorized_operations import authorized_operations
 from coordinator_server.api.call import Call
 from coordinator_server.api.gather import Gather
+from coordinator_server.api.refusing import not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Described, Refuse, Result
 from coordinator_server.group.events import Describe
@@ -34,7 +35,8 @@ def handle(call: Call, request: DescribeGroupsRequest, services: Services) -> No
         if services.authorizer.allowed(call.caller, Operation.DESCRIBE, Resource.GROUP, group_id):
             allowed.append(group_id)
         else:
-            response.groups.append(_failed(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            error = not_authorized(call, services, Operation.DESCRIBE, group_id)
+            response.groups.append(_failed(group_id, error))
 
     def deliver(results: Sequence[Result]) -> None:
         for group_id, result in zip(allowed, results, strict=True):

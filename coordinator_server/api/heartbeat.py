@@ -10,6 +10,7 @@ import struct
 from functools import cache, partial
 
 from coordinator_server.api.call import Call
+from coordinator_server.api.refusing import empty_group_id, not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Refuse, Result
 from coordinator_server.group.events import Heartbeat
@@ -25,9 +26,9 @@ def handle(call: Call, request: HeartbeatRequest, services: Services) -> None:
     """Renew a member's session, or tell it what it has to do."""
     group_id = request.group_id
     if not services.authorizer.allowed(call.caller, Operation.READ, Resource.GROUP, group_id):
-        _answer(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        _answer(call, not_authorized(call, services, Operation.READ, group_id, request.member_id))
     elif not group_id:
-        _answer(call, ErrorCode.INVALID_GROUP_ID)
+        _answer(call, empty_group_id(call, services, request.member_id))
     else:
         event = Heartbeat(
             Ticket(partial(_deliver, call)),

@@ -9,8 +9,9 @@ v4: a dynamic member is first told its id, MEMBER_ID_REQUIRED (KIP-394). v5: sta
 from functools import partial
 
 from coordinator_server.api.call import Call
+from coordinator_server.api.refusing import empty_group_id, not_authorized, refused
 from coordinator_server.api.services import Services
-from coordinator_server.group.effects import Joined, Refuse, Result
+from coordinator_server.group.effects import Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Join
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import Ticket
@@ -63,15 +64,21 @@ def refuse(_request: JoinGroupRequest, error: ErrorCode, version: int) -> JoinGr
 
 def _check(call: Call, request: JoinGroupRequest, services: Services) -> ErrorCode | None:
     config = services.config
-    if not services.authorizer.allowed(
-        call.caller, Operation.READ, Resource.GROUP, request.group_id
-    ):
-        return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if not request.group_id:
-        return ErrorCode.INVALID_GROUP_ID
+    group_id, read = request.group_id, Operation.READ
+    if not services.authorizer.allowed(call.caller, read, Resource.GROUP, group_id):
+        return not_authorized(call, services, read, group_id, request.member_id)
+    if not group_id:
+        return empty_group_id(call, services, request.member_id)
     shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not shortest <= request.session_timeout_ms <= longest:
-        return ErrorCode.INVALID_SESSION_TIMEOUT
+        refuse = Refuse(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            Rule.SESSION_TIMEOUT_OUT_OF_RANGE,
+            f"it asked for a session of {request.session_timeout_ms} ms, the group.min and "
+            f"group.max.session.timeout.ms allow {shortest} to {longest}",
+        )
+        instance_id = request.group_instance_id
+        return refused(call, services, group_id, refuse, request.member_id, instance_id)
     return None
 
 

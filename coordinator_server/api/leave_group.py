@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from coordinator_server.api.call import Call
+from coordinator_server.api.refusing import empty_group_id, not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Left, LeftMember, Refuse, Result
 from coordinator_server.group.events import Leave, LeavingMember
@@ -23,9 +24,10 @@ def handle(call: Call, request: LeaveGroupRequest, services: Services) -> LeaveG
     """Let members go."""
     group_id = request.group_id
     if not services.authorizer.allowed(call.caller, Operation.READ, Resource.GROUP, group_id):
-        return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        error = not_authorized(call, services, Operation.READ, group_id)
+        return LeaveGroupResponse(error_code=error)
     if not group_id:
-        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        return LeaveGroupResponse(error_code=empty_group_id(call, services))
     members = (
         [
             LeavingMember(member.member_id, member.group_instance_id, member.reason)

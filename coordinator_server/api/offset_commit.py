@@ -13,6 +13,7 @@ from itertools import repeat
 
 from coordinator_server.api.call import Call
 from coordinator_server.api.readable import readable_partitions
+from coordinator_server.api.refusing import not_authorized, not_readable
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Committed, Refuse, Result
 from coordinator_server.group.events import CommitOffsets
@@ -57,9 +58,12 @@ class _Commit:
         accepted = [each for each in given if 0 <= each.partition_index < partitions]
         if len(accepted) == len(given):
             return topic
-        for each in given:
-            if not 0 <= each.partition_index < partitions:
-                self._refused[name, each.partition_index] = error
+        missing = [i for each in given if not 0 <= (i := each.partition_index) < partitions]
+        asked = self._request
+        member_id = asked.member_id
+        not_readable(self._call, services, asked.group_id, name, missing[0], error, member_id)
+        for index in missing:
+            self._refused[name, index] = error
         return OffsetCommitRequestTopic(name=name, partitions=accepted)
 
     def deliver(self, result: Result) -> None:
@@ -104,7 +108,8 @@ def handle(
     """Commit what may be committed; the answer leaves when it is durable."""
     group_id = request.group_id
     if not services.authorizer.allowed(call.caller, Operation.READ, Resource.GROUP, group_id):
-        return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
+        error = not_authorized(call, services, Operation.READ, group_id, request.member_id)
+        return refuse(request, error, call.version)
     commit = _Commit(call, request, services)
     if not commit.topics:
         return commit.refuse()

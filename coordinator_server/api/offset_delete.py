@@ -7,6 +7,7 @@ from functools import partial
 
 from coordinator_server.api.call import Call
 from coordinator_server.api.readable import readable_partitions
+from coordinator_server.api.refusing import empty_group_id, not_authorized, not_readable
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Deleted, Refuse, Result
 from coordinator_server.group.events import DeleteOffsets
@@ -30,9 +31,10 @@ def handle(
     """Delete the offsets of partitions that exist; the group is asked even if there are none."""
     group_id = request.group_id
     if not services.authorizer.allowed(call.caller, Operation.DELETE, Resource.GROUP, group_id):
-        return refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, call.version)
+        error = not_authorized(call, services, Operation.DELETE, group_id)
+        return refuse(request, error, call.version)
     if not group_id:
-        return refuse(request, ErrorCode.INVALID_GROUP_ID, call.version)
+        return refuse(request, empty_group_id(call, services), call.version)
     refused: dict[str, Outcomes] = {}
     wanted: list[tuple[str, list[int]]] = []
     for topic in request.topics:
@@ -41,9 +43,10 @@ def handle(
         exist = [index for index in indexes if 0 <= index < partitions]
         if exist:
             wanted.append((topic.name, exist))
-        refused.setdefault(topic.name, []).extend(
-            (index, error) for index in indexes if not 0 <= index < partitions
-        )
+        missing = [index for index in indexes if not 0 <= index < partitions]
+        refused.setdefault(topic.name, []).extend((index, error) for index in missing)
+        if missing:
+            not_readable(call, services, group_id, topic.name, missing[0], error)
     event = DeleteOffsets(Ticket(partial(_deliver, call, refused)), wanted)
     services.coordinator.submit(group_id, event)
     return None

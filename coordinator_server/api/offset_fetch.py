@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from coordinator_server.api.call import Call
 from coordinator_server.api.gather import Gather
+from coordinator_server.api.refusing import not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Fetched, FetchedTopic, Refuse, Result, unpacked
 from coordinator_server.group.events import FetchOffsets
@@ -64,6 +65,10 @@ def handle(call: Call, request: OffsetFetchRequest, services: Services) -> None:
         for query in queries
     ]
     asked = [query for query, may in zip(queries, allowed, strict=True) if may]
+    if len(asked) < len(queries):
+        for query, may in zip(queries, allowed, strict=True):
+            if not may:
+                not_authorized(call, services, Operation.DESCRIBE, query.group_id)
     gather = Gather(len(asked), partial(_deliver, call, queries, allowed, services))
     for index, query in enumerate(asked):
         topics = query.topics

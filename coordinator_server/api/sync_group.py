@@ -7,8 +7,9 @@ then must be there, in the request and in the answer (KIP-559).
 from functools import partial
 
 from coordinator_server.api.call import Call
+from coordinator_server.api.refusing import empty_group_id, not_authorized, refused
 from coordinator_server.api.services import Services
-from coordinator_server.group.effects import Refuse, Result, Synced
+from coordinator_server.group.effects import Refuse, Result, Rule, Synced
 from coordinator_server.group.events import Sync
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import Ticket
@@ -17,6 +18,7 @@ from protocol.join_answers import synced
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_WITH_PROTOCOL = 5
+_READ = Operation.READ
 
 
 def handle(call: Call, request: SyncGroupRequest, services: Services) -> SyncGroupResponse | None:
@@ -47,12 +49,15 @@ def _check(call: Call, request: SyncGroupRequest, services: Services) -> ErrorCo
         request.protocol_type,
         request.protocol_name,
     ):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if not services.authorizer.allowed(
-        call.caller, Operation.READ, Resource.GROUP, request.group_id
-    ):
-        return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return None if request.group_id else ErrorCode.INVALID_GROUP_ID
+        refuse = Refuse(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            Rule.PROTOCOL_INCONSISTENT,
+            "from version 5 on a SyncGroup has to name protocol type and protocol",
+        )
+        return refused(call, services, request.group_id, refuse, request.member_id)
+    if not services.authorizer.allowed(call.caller, _READ, Resource.GROUP, request.group_id):
+        return not_authorized(call, services, _READ, request.group_id, request.member_id)
+    return None if request.group_id else empty_group_id(call, services, request.member_id)
 
 
 def _deliver(call: Call, result: Result) -> None:

@@ -38,6 +38,7 @@ def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects)
     if classic is not None and classic.state in (_S.STABLE, _S.PREPARING_REBALANCE):
         classic.renew_session(classic.members[event.member_id], ctx.now)
     errors: list[ErrorCode] = []
+    refused: list[Refuse] = []
     expires = _expire_timestamp(event, ctx)
     for topic in event.topics:
         accepted = []
@@ -45,6 +46,7 @@ def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects)
             metadata = given.committed_metadata or ""
             if metadata and _is_too_long(metadata, expires, ctx):
                 errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                refused = refused or [_metadata_too_long(topic.name, given.partition_index, ctx)]
                 continue
             errors.append(ErrorCode.NONE)
             value = pack_offset(
@@ -53,7 +55,7 @@ def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects)
             accepted.append((given.partition_index, value))
         if accepted:
             out.writes.append(WriteOffsets(group.group_id, topic.name, accepted))
-    out.reply(event.token, Committed(errors))
+    out.reply(event.token, Committed(errors, refused))
 
 
 def reset_offsets(group: GroupMemory, event: ResetOffsets, ctx: Context, out: Effects) -> None:
@@ -114,6 +116,16 @@ def _is_too_long(metadata: str, expires: int, ctx: Context) -> bool:
     if _chars(metadata) > ctx.limits.offset_metadata_max_chars:
         return True
     return expires != -1 and not fits(metadata)
+
+
+def _metadata_too_long(topic: str, partition: int, ctx: Context) -> Refuse:
+    limit = ctx.limits.offset_metadata_max_chars
+    return Refuse(
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        Rule.METADATA_TOO_LONG,
+        f"the metadata of partition {partition} of {topic!r} is too long: "
+        f"offset.metadata.max.bytes allows {limit} characters",
+    )
 
 
 def _chars(text: str) -> int:

@@ -11,7 +11,7 @@ from coordinator_server.group.classic.state import (
 from coordinator_server.group.classic.subscription import topics_in_use
 from coordinator_server.group.classic.validation import group_not_found, not_empty
 from coordinator_server.group.context import Context, Limits
-from coordinator_server.group.effects import DONE, Deleted, Effects, Write
+from coordinator_server.group.effects import DONE, Deleted, Effects, Refuse, Rule, Write
 from coordinator_server.group.events import (
     DeleteGroup,
     DeleteOffsets,
@@ -47,7 +47,13 @@ def delete_offsets(group: GroupMemory, event: DeleteOffsets, _ctx: Context, out:
             for partition in partitions:
                 _forget(group, topic, partition, out)
     _tell(group, OffsetsRemovedReason.DELETED, out)
-    out.reply(event.token, Deleted(results))
+    refused = [_subscribed(topic) for topic, _ in event.topics if topic in in_use]
+    out.reply(event.token, Deleted(results, refused[:1]))
+
+
+def _subscribed(topic: str) -> Refuse:
+    detail = f"members subscribe to {topic!r}"
+    return Refuse(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, Rule.TOPIC_SUBSCRIBED, detail)
 
 
 def delete_group(group: GroupMemory, event: DeleteGroup, _ctx: Context, out: Effects) -> None:

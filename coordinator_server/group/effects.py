@@ -1,7 +1,7 @@
 """What a group wants done: records to append, replies to send, observations to publish."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -30,8 +30,13 @@ class Rule(StrEnum):
     ASSIGNMENT_TOO_LARGE = "assignment_too_large"
     COMMIT_TOO_LARGE = "commit_too_large"
     TEXT_TOO_LONG = "text_too_long"
+    METADATA_TOO_LONG = "metadata_too_long"
     COMMIT_WITHOUT_MEMBERSHIP = "commit_without_membership"
     TOPIC_SUBSCRIBED = "topic_subscribed"
+    TOPIC_UNKNOWN = "topic_unknown"
+    NOT_AUTHORIZED = "not_authorized"
+    GROUP_ID_EMPTY = "group_id_empty"
+    SESSION_TIMEOUT_OUT_OF_RANGE = "session_timeout_out_of_range"
     LOADING = "loading"
     NOT_OWNED = "not_owned"
     NOT_AVAILABLE = "not_available"
@@ -106,6 +111,8 @@ class Left:
     """LeaveGroup was carried out."""
 
     members: Sequence[LeftMember]
+    refused: Sequence[Refuse] = field(default=(), compare=False)
+    """Why those with an error were not removed, in their order."""
 
 
 @dataclass(slots=True)
@@ -113,6 +120,8 @@ class Committed:
     """OffsetCommit was accepted; an error per partition, in the order of the event."""
 
     errors: Sequence[ErrorCode]
+    refused: Sequence[Refuse] = field(default=(), compare=False)
+    """Why the first of those with an error was not committed."""
 
 
 class FetchedOffset(NamedTuple):
@@ -154,6 +163,8 @@ class Deleted:
     """OffsetDelete was carried out; an error per topic and partition."""
 
     topics: Sequence[tuple[str, Sequence[tuple[int, ErrorCode]]]]
+    refused: Sequence[Refuse] = field(default=(), compare=False)
+    """Why the offsets of topics with an error were not deleted."""
 
 
 class DescribedMember(NamedTuple):

@@ -4,7 +4,8 @@ A group with a history costs some 200 bytes a rebalance; as events it would be t
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from enum import StrEnum
+from typing import Any, TypeVar, cast
 
 from coordinator_server.group.reasons import (
     Counts,
@@ -27,6 +28,8 @@ from protocol.history import (
     encode_history,
     history_head,
 )
+
+Word = TypeVar("Word", bound=StrEnum)
 
 Past = tuple[PackedHistory, ...]
 """The oldest first, in the order of their sequence."""
@@ -126,11 +129,11 @@ def unpack(group_id: str, raw: PackedHistory) -> RebalanceEvent:
     before, after, *counts = value.counts
     return RebalanceEvent(
         group_id=group_id,
-        reason=RebalanceReason(value.reason),
+        reason=_word(RebalanceReason, value.reason),
         client_reason=value.client_reason,
         culprit=Culprit._make(value.culprit),
         state_before=value.state_before,
-        outcome=Outcome(value.outcome),
+        outcome=_word(Outcome, value.outcome),
         generation_before=value.generation_before,
         generation_after=value.generation_after,
         started_ms=value.started_ms,
@@ -146,9 +149,14 @@ def unpack(group_id: str, raw: PackedHistory) -> RebalanceEvent:
             Waited(Culprit._make(member), waited_ms) for member, waited_ms in value.waited_for
         ),
         rounds=tuple(
-            Round(RebalanceReason(reason), Culprit._make(culprit), client_reason)
+            Round(_word(RebalanceReason, reason), Culprit._make(culprit), client_reason)
             for reason, culprit, client_reason in value.rounds
         ),
         counts=Counts(*counts),
         sequence=value.sequence,
     )
+
+
+def _word(kind: type[Word], word: str) -> Word:
+    """A reason or an outcome; a word of a later version stays as it is, so that it is shown."""
+    return kind(word) if word in kind.__members__.values() else cast("Word", word)

@@ -6,7 +6,14 @@ from urllib.parse import quote
 
 import typer
 
-from coordinator_server.groupcommands.httpapi import change, get, group_path, read_token
+from coordinator_server.groupcommands.httpapi import (
+    Problem,
+    change,
+    get,
+    group_path,
+    read_token,
+    try_change,
+)
 from coordinator_server.groupcommands.options import (
     BootstrapOption,
     Format,
@@ -81,9 +88,7 @@ def delete(
     """Delete groups that have no members, with their offsets."""
     if one_server(url, bootstrap) is None:
         given = read_token(token, token_file)
-        for name in names:
-            change(url, "DELETE", group_path(name), None, given)
-        results = dict.fromkeys(names, "NONE")
+        results = {name: _http_delete(url, name, given) for name in names}
     else:
         results = _kafka_delete(bootstrap or "", names)
     answer = [{"group": name, "error": error} for name, error in results.items()]
@@ -94,6 +99,17 @@ def delete(
         print_table(("GROUP", "STATUS"), words)
     if any(error != "NONE" for error in results.values()):
         raise typer.Exit(1)
+
+
+def _http_delete(url: str | None, name: str, token: str | None) -> str:
+    """`NONE`, or what the server says against it; the other groups are deleted all the same."""
+    try:
+        try_change(url, "DELETE", group_path(name), None, token)
+    except Problem as problem:
+        if problem.is_about_the_token:
+            fail(str(problem))
+        return str(problem)
+    return "NONE"
 
 
 def _kafka_delete(bootstrap: str, names: Sequence[str]) -> dict[str, str]:

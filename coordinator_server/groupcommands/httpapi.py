@@ -1,4 +1,4 @@
-"""Asks a coordinator over its HTTP API; every failure ends the command with one line."""
+"""Asks a coordinator over its HTTP API; failures end the command with one line."""
 
 import contextlib
 import json
@@ -30,13 +30,32 @@ def read_token(token: str | None, file: Path | None) -> str | None:
         fail(f"--token-file {file}: {getattr(error, 'strerror', None) or error}", code=2)
 
 
+class Problem(Exception):
+    """The server answered with an error; the text is for people."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.is_about_the_token = status in (401, 403)
+
+
 def get(url: str | None, path: str) -> Any:
     """The answer to a question."""
-    return _ask(url, "GET", path, None, None)
+    try:
+        return _ask(url, "GET", path, None, None)
+    except Problem as problem:
+        fail(str(problem))
 
 
 def change(url: str | None, method: str, path: str, body: Any, token: str | None) -> Any:
     """Have something done that needs the token."""
+    try:
+        return try_change(url, method, path, body, token)
+    except Problem as problem:
+        fail(str(problem))
+
+
+def try_change(url: str | None, method: str, path: str, body: Any, token: str | None) -> Any:
+    """The same, one of several; raises Problem if the server does not do it."""
     if not token:
         fail("this needs the server's admin.token: give --token, --token-file", code=2)
     return _ask(url, method, path, body, token)
@@ -58,7 +77,7 @@ def _ask(url: str | None, method: str, path: str, body: Any, token: str | None) 
         with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
             return json.load(answer)
     except HTTPError as error:
-        fail(_error_of(error))
+        raise Problem(_error_of(error), error.code) from error
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         fail(f"cannot ask {base}: {reason}; is the server running with http.listener there?")

@@ -40,7 +40,7 @@ def culprit_forms(culprits: Iterable[Culprit], limit: int | None = None) -> list
 
 def _round_form(entry: Round) -> Form:
     return {
-        "reason": entry.reason.value,
+        "reason": str(entry.reason),
         "culprit": culprit_form(entry.culprit),
         "client_reason": entry.client_reason,
     }
@@ -63,11 +63,11 @@ def rebalance_form(event: RebalanceEvent, limit: int | None = None) -> Form:
     """A finished rebalance; no list in it is longer than `limit`."""
     return {
         "group": event.group_id,
-        "reason": event.reason.value,
+        "reason": str(event.reason),
         "client_reason": event.client_reason,
         "culprit": culprit_form(event.culprit),
         "state_before": event.state_before,
-        "outcome": event.outcome.value,
+        "outcome": str(event.outcome),
         "generation_before": event.generation_before,
         "generation_after": event.generation_after,
         "sequence": event.sequence,

@@ -5,10 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from coordinator_server.group.effects import Refuse
 from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.group.machine import Group
+from coordinator_server.group.reasons import Culprit
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.partition import Partition, PartitionState, Report
+from coordinator_server.runtime.refusals import tell_refused
 from coordinator_server.runtime.tenure import World
 from coordinator_server.storage.base import Storage
 from protocol.errors import ErrorCode
@@ -55,6 +58,20 @@ class Coordinator:
     def submit(self, group_id: str, event: Event) -> None:
         """Serve an event; its token gets exactly one result, possibly before this returns."""
         self.partitions[partition_for(group_id, len(self.partitions))].submit(group_id, event)
+
+    def tell_refused(
+        self,
+        group_id: str,
+        api: str,
+        refuse: Refuse,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+    ) -> None:
+        """A request was refused before its group was asked."""
+        member = Culprit(member_id, group_instance_id, client_id, client_host)
+        tell_refused(self.world, group_id, api, refuse, member)
 
     def renew(self, group_id: str, heartbeat: Heartbeat, now: int) -> bool:
         """Take a heartbeat of `now` that is answered without an error, there and then.

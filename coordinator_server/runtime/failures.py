@@ -9,15 +9,43 @@ from protocol.errors import ErrorCode
 
 
 class Failure(Enum):
-    """Why a request cannot be served, with the rule and the usual error."""
+    """Why a request cannot be served: the rule, the usual error, and words for people."""
 
-    LOADING = (Rule.LOADING, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    NOT_OWNED = (Rule.NOT_OWNED, ErrorCode.NOT_COORDINATOR)
-    NOT_AVAILABLE = (Rule.NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    TENURE_ENDED = (Rule.TENURE_ENDED, ErrorCode.NOT_COORDINATOR)
-    APPEND_FAILED = (Rule.TENURE_ENDED, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    TIMED_OUT = (Rule.TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    SHUTTING_DOWN = (Rule.SHUTTING_DOWN, ErrorCode.NOT_COORDINATOR)
+    LOADING = (
+        Rule.LOADING,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        "the group's partition was being read from the log",
+    )
+    NOT_OWNED = (
+        Rule.NOT_OWNED,
+        ErrorCode.NOT_COORDINATOR,
+        "the group's partition is not served here",
+    )
+    NOT_AVAILABLE = (
+        Rule.NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "the group's partition has failed and is being tried again",
+    )
+    TENURE_ENDED = (
+        Rule.TENURE_ENDED,
+        ErrorCode.NOT_COORDINATOR,
+        "the group's partition was lost to another coordinator",
+    )
+    APPEND_FAILED = (
+        Rule.TENURE_ENDED,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "the log did not take what the group had to write",
+    )
+    TIMED_OUT = (
+        Rule.TIMED_OUT,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "the log did not answer within offsets.commit.timeout.ms",
+    )
+    SHUTTING_DOWN = (
+        Rule.SHUTTING_DOWN,
+        ErrorCode.NOT_COORDINATOR,
+        "the server was being stopped",
+    )
 
 
 _EXCEPTIONS: Final[dict[tuple[Failure, type[Event] | type[Result]], Result]] = {
@@ -25,7 +53,7 @@ _EXCEPTIONS: Final[dict[tuple[Failure, type[Event] | type[Result]], Result]] = {
     (Failure.LOADING, Heartbeat): DONE,
     # Consumers before 3.9 give up at any other error of an OffsetFetch (KAFKA-17267).
     **{
-        (failure, asked): Refuse(ErrorCode.NOT_COORDINATOR, failure.value[0])
+        (failure, asked): Refuse(ErrorCode.NOT_COORDINATOR, failure.value[0], failure.value[2])
         for failure in (Failure.NOT_AVAILABLE, Failure.APPEND_FAILED, Failure.TIMED_OUT)
         for asked in (FetchOffsets, Fetched)
     },
@@ -37,5 +65,5 @@ def answer_to(failure: Failure, asked: Event | Result | None) -> Result:
     exception = _EXCEPTIONS.get((failure, type(asked)))  # type: ignore[arg-type]
     if exception is not None:
         return exception
-    rule, error = failure.value
-    return Refuse(error, rule)
+    rule, error, detail = failure.value
+    return Refuse(error, rule, detail)

@@ -10,6 +10,7 @@ from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.loader import Loader
+from coordinator_server.runtime.refusals import tell_unserved
 from coordinator_server.runtime.tenure import Tenure, World
 from coordinator_server.runtime.ticket import Ticket
 from coordinator_server.storage.base import CorruptLog, Fenced, PartitionLog, Storage
@@ -75,7 +76,9 @@ class Partition:
         failure = _REFUSALS.get(self.state, Failure.TENURE_ENDED)
         token = getattr(event, "token", None)
         if isinstance(token, Ticket):
-            token.resolve(answer_to(failure, event))
+            result = answer_to(failure, event)
+            tell_unserved(group_id, event, result, self._world)
+            token.resolve(result)
 
     def renew(self, group_id: str, heartbeat: Heartbeat, now: int) -> bool:
         """Take a heartbeat at once, if that is all there is to it; see Coordinator."""

@@ -1,4 +1,7 @@
-"""Tells why a request was refused; off the way of requests that succeed.
+"""Tells why a request, or a part of one, was refused; off the way of requests that succeed.
+
+All refusals come by here: those of a group, those inside answers that succeeded, those of the API
+before a group is asked, and those of partitions that cannot serve.
 
 Equal refusals are folded before anything is made of them, so that a flood of them costs little.
 """
@@ -8,7 +11,15 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from coordinator_server.group.classic.state import ClassicGroup
-from coordinator_server.group.effects import Refuse, Reply, Rule
+from coordinator_server.group.effects import (
+    Committed,
+    Deleted,
+    Left,
+    Refuse,
+    Reply,
+    Result,
+    Rule,
+)
 from coordinator_server.group.events import (
     CommitOffsets,
     DeleteGroup,
@@ -26,6 +37,7 @@ from coordinator_server.group.events import (
 )
 from coordinator_server.group.machine import Group
 from coordinator_server.group.reasons import Culprit, Observation, Refused
+from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Clock
 
 Fold = Callable[[str, tuple[str, str, str, str], int], bool]
@@ -46,15 +58,28 @@ _APIS: Final[dict[type[Event], str]] = {
     ResetOffsets: "reset",
 }
 
-_STEPS_OF_JOINING: Final = frozenset({Rule.MEMBER_ID_REQUIRED})
-"""Answers that are errors in name only: every client gets them on its way in."""
+_NOT_EXPLAINED: Final = frozenset({Rule.MEMBER_ID_REQUIRED, Rule.SHUTTING_DOWN})
+"""Errors in name only, which every client gets on its way in; and what nobody can ask for again."""
 
-_OF_ALL_MEMBERS: Final = frozenset({Rule.REBALANCE_UNDER_WAY})
+_OF_ALL_MEMBERS: Final = frozenset(
+    {
+        Rule.REBALANCE_UNDER_WAY,
+        Rule.LOADING,
+        Rule.NOT_OWNED,
+        Rule.NOT_AVAILABLE,
+        Rule.TENURE_ENDED,
+        Rule.TIMED_OUT,
+    }
+)
 """Told to every member alike: folded into one, which names the first."""
 
 
 class Ear(Protocol):
     """Where refusals are told: the world of the tenures."""
+
+    @property
+    def counters(self) -> Counters:
+        """Counts them by rule."""
 
     @property
     def clock(self) -> Clock:
@@ -69,23 +94,61 @@ class Ear(Protocol):
         """Is told of the others."""
 
 
-def tell_refusal(group: Group, event: Event, reply: Reply, ear: Ear) -> None:
-    """Count a refusal that is known, or tell the observers of a new one."""
-    refuse = reply.result
-    assert isinstance(refuse, Refuse), "only refusals are told"
-    if refuse.rule in _STEPS_OF_JOINING:
+def tell_refused(ear: Ear, group_id: str, api: str, refuse: Refuse, member: Culprit) -> None:
+    """Count a refusal; tell the observers unless an equal one is known."""
+    ear.counters.refusals[refuse.rule] += 1
+    if refuse.rule in _NOT_EXPLAINED:
         return
-    asked, wall = reply.asked, ear.clock.wall_ms()
-    api = _APIS.get(type(event), type(event).__name__) if asked is None else asked.api
-    member_id = getattr(event, "member_id", "") if asked is None else asked.member.member_id
+    wall = ear.clock.wall_ms()
     of_all = refuse.rule in _OF_ALL_MEMBERS
     detail = _detail(refuse)
-    place = (api, refuse.rule, "" if of_all else member_id, detail)
-    if ear.fold_refusal(group.group_id, place, wall):
+    place = (api, refuse.rule, "" if of_all else member.member_id, detail)
+    if not ear.fold_refusal(group_id, place, wall):
+        error = refuse.error.name
+        ear.observe(Refused(wall, group_id, api, error, refuse.rule, detail, member, of_all))
+
+
+def tell_refusal(group: Group, event: Event, reply: Reply, ear: Ear) -> None:
+    """A group has refused a request, or one that was parked before."""
+    refuse, asked = reply.result, reply.asked
+    assert isinstance(refuse, Refuse), "only refusals are told"
+    if asked is not None:
+        tell_refused(ear, group.group_id, asked.api, refuse, asked.member)
+    else:
+        tell_refused(ear, group.group_id, _api(event), refuse, _who(group.classic, event))
+
+
+def tell_parts(group: Group, event: Event, result: Left | Committed | Deleted, ear: Ear) -> None:
+    """A request was carried out but for some members or partitions."""
+    if isinstance(result, Left):
+        failed = [each for each in result.members if each.error]
+        for each, refuse in zip(failed, result.refused, strict=True):
+            member = _known(group.classic, each.member_id, each.group_instance_id)
+            tell_refused(ear, group.group_id, _api(event), refuse, member)
         return
-    member = _who(group.classic, event) if asked is None else asked.member
-    error = refuse.error.name
-    ear.observe(Refused(wall, group.group_id, api, error, refuse.rule, detail, member, of_all))
+    for refuse in result.refused:
+        tell_refused(ear, group.group_id, _api(event), refuse, _who(group.classic, event))
+
+
+def tell_unserved(group_id: str, event: Event, result: Result, ear: Ear) -> None:
+    """A partition could not put a request before its group."""
+    if isinstance(result, Refuse) and type(event) in _APIS:
+        tell_refused(ear, group_id, _api(event), result, _who(None, event))
+
+
+def tell_parked(group: Group, result: Result, ear: Ear) -> None:
+    """The tenure has ended while members waited for a rebalance; all of them are told the same."""
+    if group.classic is None or not isinstance(result, Refuse):
+        return
+    for member in group.classic.members.values():
+        if member.join_token is not None or member.sync_token is not None:
+            api = "SyncGroup" if member.join_token is None else "JoinGroup"
+            tell_refused(ear, group.group_id, api, result, member.culprit)
+            return
+
+
+def _api(event: Event) -> str:
+    return _APIS.get(type(event), type(event).__name__)
 
 
 def _detail(refuse: Refuse) -> str:
@@ -96,14 +159,23 @@ def _detail(refuse: Refuse) -> str:
 
 
 def _who(group: ClassicGroup | None, event: Event) -> Culprit:
-    """What is known of who sent a request."""
-    member_id = getattr(event, "member_id", "")
+    """What is known of who sent a request; of a LeaveGroup the first who is to go."""
+    asks = event.members[0] if isinstance(event, Leave) and event.members else event
+    return _known(
+        group,
+        getattr(asks, "member_id", ""),
+        getattr(asks, "group_instance_id", None),
+        getattr(asks, "client_id", ""),
+        getattr(asks, "client_host", ""),
+    )
+
+
+def _known(
+    group: ClassicGroup | None, member_id: str, instance_id: str | None, *client: str
+) -> Culprit:
+    """A member as the group knows it, else as it was named."""
     member = None if group is None else group.members.get(member_id)
     if member is not None:
         return member.culprit
-    return Culprit(
-        member_id,
-        getattr(event, "group_instance_id", None),
-        getattr(event, "client_id", ""),
-        getattr(event, "client_host", ""),
-    )
+    client_id, client_host = client or ("", "")
+    return Culprit(member_id, instance_id, client_id, client_host)

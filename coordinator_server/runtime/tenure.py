@@ -7,7 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from coordinator_server.group.context import Context, Limits
-from coordinator_server.group.effects import Committed, Effects, Refuse, Reply, Result
+from coordinator_server.group.effects import (
+    Committed,
+    Deleted,
+    Effects,
+    Left,
+    Refuse,
+    Reply,
+    Result,
+)
 from coordinator_server.group.events import Event, Loaded, Released
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.reasons import (
@@ -20,7 +28,13 @@ from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Clock, Ids
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.failures import Failure, answer_to
-from coordinator_server.runtime.refusals import Fold, tell_refusal
+from coordinator_server.runtime.refusals import (
+    Fold,
+    tell_parked,
+    tell_parts,
+    tell_refusal,
+    tell_unserved,
+)
 from coordinator_server.runtime.ticket import Ticket
 from coordinator_server.runtime.timers import Cancellable, Timers
 from coordinator_server.runtime.writer import Held, Writer
@@ -114,7 +128,9 @@ class Tenure:
             self._watchdog.cancel()
         self._send_rest()
         for held in self.writer.stop():
-            self._refuse_replies(held.effects.replies, failure)
+            self._refuse_replies(
+                held.actor.group.group_id, held.event, held.effects.replies, failure
+            )
             self._tell_aborted(held.effects.observed)
         context = self.context()
         for actor in self.actors.values():
@@ -155,7 +171,9 @@ class Tenure:
                 raise TurnFailed(event, effects) from bug
             self._watch()
         if self.ended:
-            self._refuse_replies(effects.replies, Failure.APPEND_FAILED)
+            self._refuse_replies(
+                actor.group.group_id, event, effects.replies, Failure.APPEND_FAILED
+            )
             self._tell_aborted(effects.observed)
         elif self.writer.holds_back(actor):
             # A group that has just ended is forgotten when that is durable.
@@ -167,7 +185,7 @@ class Tenure:
     def report_bug(self, group_id: str, bug: TurnFailed) -> None:
         """A turn has raised: the memory of the partition is suspect, so the log decides."""
         self._world.log_bug(group_id, bug)
-        self._refuse_replies(bug.effects.replies, Failure.NOT_AVAILABLE)
+        self._refuse_replies(group_id, bug.event, bug.effects.replies, Failure.NOT_AVAILABLE)
         self._tell_aborted(bug.effects.observed)
         self.end(Failure.NOT_AVAILABLE, bug)
         _refuse(getattr(bug.event, "token", None), answer_to(Failure.NOT_AVAILABLE, bug.event))
@@ -191,10 +209,13 @@ class Tenure:
         for reply in replies:
             result = reply.result
             if type(result) is Refuse:
-                counters.refusals[result.rule] += 1
                 tell_refusal(actor.group, event, reply, self._world)
             elif type(result) is Committed:
                 counters.offset_commits += result.errors.count(ErrorCode.NONE)
+                if result.refused:
+                    tell_parts(actor.group, event, result, self._world)
+            elif isinstance(result, Left | Deleted) and result.refused:
+                tell_parts(actor.group, event, result, self._world)
             _resolve(reply.token, result)
 
     def _send_some(self) -> None:
@@ -233,12 +254,19 @@ class Tenure:
         """Stop an actor and answer whoever waits for it."""
         for event in actor.stop():
             _refuse(getattr(event, "token", None), answer_to(failure, event))
+            tell_unserved(actor.group.group_id, event, answer_to(failure, event), self._world)
+        answer = answer_to(failure, None)
+        tell_parked(actor.group, answer, self._world)
         for token in actor.group.take_parked():
-            _refuse(token, answer_to(failure, None))
+            _refuse(token, answer)
 
-    def _refuse_replies(self, replies: Iterable[Reply], failure: Failure) -> None:
+    def _refuse_replies(
+        self, group_id: str, event: Event, replies: Iterable[Reply], failure: Failure
+    ) -> None:
         for reply in replies:
-            _refuse(reply.token, answer_to(failure, reply.result))
+            answer = answer_to(failure, reply.result)
+            tell_unserved(group_id, event, answer, self._world)
+            _refuse(reply.token, answer)
 
     # --- the log's answer ---
 

@@ -40,7 +40,7 @@ def reads_are_not_held() -> AbstractContextManager[Any]:
 
 @mutant
 def failed_append_is_acknowledged() -> AbstractContextManager[Any]:
-    def refuse(_self: Tenure, replies: Any, _failure: Any) -> None:
+    def refuse(_self: Tenure, _group_id: Any, _event: Any, replies: Any, _failure: Any) -> None:
         for reply in replies:
             tenure_module._resolve(reply.token, reply.result)
 
@@ -188,7 +188,8 @@ def failed_append_leaves_memory_as_it_is() -> AbstractContextManager[Any]:
         self.writer.durable = self.writer._number - 1
         for items in held.values():
             for item in items:
-                self._refuse_replies(item.effects.replies, Failure.APPEND_FAILED)
+                group_id, replies = item.actor.group.group_id, item.effects.replies
+                self._refuse_replies(group_id, item.event, replies, Failure.APPEND_FAILED)
 
     return patch.object(Tenure, "_append_failed", append_failed)
 

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from coordinator_server.api.registry import route
 from coordinator_server.api.services import Services
-from coordinator_server.group.effects import Result
+from coordinator_server.group.effects import Refuse, Result
 from coordinator_server.group.events import Event, Heartbeat
+from coordinator_server.group.reasons import Culprit
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.runtime.coordinator import GroupList, ListedGroup
 from coordinator_server.runtime.ticket import Ticket
@@ -36,6 +37,8 @@ class FakeCoordinator:
     submitted: list[tuple[str, Any]] = field(default_factory=list)
     listed: Sequence[ListedGroup] = ()
     list_error: ErrorCode = ErrorCode.NONE
+    refused: list[tuple[str, str, Refuse, Culprit]] = field(default_factory=list)
+    """Group, API, why and whom: what was refused before a group was asked."""
 
     def partition_for(self, group_id: str) -> int:
         """As the real one."""
@@ -47,6 +50,10 @@ class FakeCoordinator:
         result = self.script(group_id, event)
         if result is not None:
             self.resolve(len(self.submitted) - 1, result)
+
+    def tell_refused(self, group_id: str, api: str, refuse: Refuse, *member: Any) -> None:
+        """Note it."""
+        self.refused.append((group_id, api, refuse, Culprit(*member)))
 
     def renew(self, _group_id: str, _heartbeat: Heartbeat, _now: int) -> bool:
         """Leave every heartbeat to `submit`."""

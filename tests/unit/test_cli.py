@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from coordinator_server import __version__
 from coordinator_server.cli import app
-from coordinator_server.explain import when
+from coordinator_server.explain import when, why_lines
 
 BOB = {
     "member_id": "bob-1",
@@ -25,7 +25,12 @@ BOB = {
     "client_id": "bob",
     "client_host": "/10.0.0.2",
 }
-ALICE = {**BOB, "member_id": "alice-1", "group_instance_id": None, "client_host": "/10.0.0.1"}
+ALICE = {
+    "member_id": "alice-1",
+    "group_instance_id": None,
+    "client_id": "alice",
+    "client_host": "/10.0.0.1",
+}
 EVENT = {
     "group": "a/b",
     "reason": "member_joined",
@@ -147,7 +152,12 @@ class Answers(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         CHANGES.append((self.command, self.path, json.loads(body or b"null")))
         is_right = self.headers["Authorization"] == "Bearer s3cret"
-        self._answer(*((200, {"error_code": "NONE"}) if is_right else (401, {"error": "no token"})))
+        if not is_right:
+            self._answer(401, {"error": "no token"})
+        elif self.path.endswith("/busy"):
+            self._answer(409, {"error": "NON_EMPTY_GROUP"})
+        else:
+            self._answer(200, {"error_code": "NONE"})
 
     def do_POST(self) -> None:
         self._change()
@@ -224,7 +234,7 @@ def test_why_names_reason_culprit_and_cost(http: str) -> None:
 def test_why_of_a_group_that_is_gone_and_never_rebalanced(http: str) -> None:
     _, out, _ = invoke("groups", "why", "gone", "--http", http)
     assert out.splitlines() == [
-        "group gone: gone",
+        "group gone: there is no such group",
         "no finished rebalance is known",
     ]
 
@@ -313,6 +323,44 @@ def test_changes_are_asked_for_with_the_token(
     assert [change, change] == CHANGES
     wrong = invoke("groups", *arguments, "--url", http, "--token", "guess")
     assert wrong == (1, "", "error: no token\n")
+
+
+def test_each_of_several_groups_is_deleted_or_told_why_not(http: str) -> None:
+    arguments = ("groups", "delete", "g", "busy", "h", "--url", http, "--token", "s3cret")
+    code, out, error = invoke(*arguments)
+    told = [line.split() for line in out.splitlines()]
+    assert told[1:] == [["g", "OK"], ["busy", "NON_EMPTY_GROUP"], ["h", "OK"]]
+    assert (code, error) == (1, "")
+    code, out, _ = invoke(*arguments, "--format", "json")
+    assert [(each["group"], each["error"]) for each in json.loads(out)] == [
+        ("g", "NONE"),
+        ("busy", "NON_EMPTY_GROUP"),
+        ("h", "NONE"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("api", "client", "instance", "who"),
+    [
+        ("JoinGroup", "bob", None, "client bob at /10.0.0.2"),
+        ("JoinGroup", "bob", "one", "client bob [one] at /10.0.0.2"),
+        ("OffsetFetch", "", None, "a client at -"),
+        ("kick", "", None, "an operator"),
+    ],
+)
+def test_whoever_has_no_member_id_is_named_by_what_is_known(
+    api: str, client: str, instance: str | None, who: str
+) -> None:
+    member = {
+        "member_id": "",
+        "group_instance_id": instance,
+        "client_id": client,
+        "client_host": "/10.0.0.2" if client else "",
+    }
+    refusal = {"api": api, "error": "E", "at_ms": 0, "first_ms": 0, "count": 1, "detail": "so"}
+    group: dict[str, Any] = {"group": "g", "state": None, "findings": [], "rebalances": []}
+    (*_, line) = why_lines({**group, "refusals": [{**refusal, "member": member}]})
+    assert line.startswith(f"{who} got E to {api} at ")
 
 
 @pytest.mark.parametrize(

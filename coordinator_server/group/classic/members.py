@@ -12,6 +12,7 @@ from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupSta
 from coordinator_server.group.classic.validation import (
     refuse_generation,
     refuse_member,
+    unknown_instance,
     unknown_member,
 )
 from coordinator_server.group.context import Context
@@ -67,9 +68,11 @@ def renew(group: ClassicGroup, event: Heartbeat, now: int) -> bool:
 def leave(group: ClassicGroup, event: Leave, ctx: Context, out: Effects) -> None:
     """Remove the members of the batch; they cause at most one rebalance together."""
     results: list[LeftMember] = []
+    refused: list[Refuse] = []
     first: Round | None = None
     for leaving in event.members:
         refusal, culprit = _leave_one(group, leaving, ctx, out)
+        refused += () if refusal is None else (refusal,)
         results.append(
             LeftMember(
                 leaving.member_id,
@@ -82,7 +85,7 @@ def leave(group: ClassicGroup, event: Leave, ctx: Context, out: Effects) -> None
                 RebalanceReason.MEMBER_LEFT if leaving.member_id else RebalanceReason.ADMIN_REMOVED
             )
             first = Round(reason, culprit, leaving.client_reason)
-    out.reply(event.token, Left(results))
+    out.reply(event.token, Left(results, refused))
     if first is not None:
         _rebalance_without(group, first, ctx, out)
 
@@ -125,7 +128,7 @@ def _leave_one(
         instance_id = leaving.group_instance_id
         member_id = None if instance_id is None else group.static_members.get(instance_id)
         if member_id is None:
-            return unknown_member(""), None
+            return unknown_instance("", instance_id), None
     elif member_id in group.pending:
         return None, _take_out_pending(group, member_id, RemovalReason.LEFT, ctx, out)
     else:

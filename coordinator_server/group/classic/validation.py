@@ -34,12 +34,7 @@ def refuse_member(
     if group_instance_id is not None:
         current = group.static_members.get(group_instance_id)
         if current is None:
-            return Refuse(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                Rule.INSTANCE_UNKNOWN,
-                f"no member has the group instance id {group_instance_id!r}",
-                member_id,
-            )
+            return unknown_instance(member_id, group_instance_id)
         if current != member_id:
             return Refuse(
                 ErrorCode.FENCED_INSTANCE_ID,
@@ -50,6 +45,16 @@ def refuse_member(
     if member_id in group.members:
         return None
     return unknown_member(member_id)
+
+
+def unknown_instance(member_id: str, group_instance_id: str | None) -> Refuse:
+    """The answer to a group instance id nobody has."""
+    return Refuse(
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        Rule.INSTANCE_UNKNOWN,
+        f"no member has the group instance id {group_instance_id!r}",
+        member_id,
+    )
 
 
 def unknown_member(member_id: str) -> Refuse:

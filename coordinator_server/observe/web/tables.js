@@ -46,12 +46,19 @@ export function rebalances(events) {
   });
 }
 
+/** Who asked; requests of operators have names in small letters. */
+function asker(refusal) {
+  const { member_id: id, client_id: client, group_instance_id: instance } = refusal.member;
+  const isOperator = refusal.api === refusal.api.toLowerCase();
+  return id || client || instance || isOperator ? memberName(refusal.member) : h('span', { class: 'quiet' }, 'a client');
+}
+
 /** What was refused, to whom, and why. */
 export function refusals(list) {
   const columns = [['When', 'time'], ['Member', ''], ['Answer', ''], ['Because', 'wide'], ['Times', 'num']];
   const rows = list.map((refusal) => [
     refusal.count > 1 ? `${timeOfDay(refusal.first_ms)} – ${timeOfDay(refusal.at_ms)}` : when(refusal.at_ms),
-    memberName(refusal.member),
+    asker(refusal),
     [h('code', {}, refusal.error), h('div', { class: 'quiet' }, `to ${refusal.api}`)],
     refusal.detail,
     number(refusal.count ?? 1),

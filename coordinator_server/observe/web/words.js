@@ -94,7 +94,7 @@ export const shortName = (member) => member.group_instance_id || member.client_i
 
 /** A member with everything that tells it from others. */
 export function memberName(member) {
-  if (!member || !(member.member_id || member.client_id)) return h('span', { class: 'quiet' }, 'an operator');
+  if (!member || !(member.member_id || member.client_id || member.group_instance_id)) return h('span', { class: 'quiet' }, 'an operator');
   const rest = [member.group_instance_id && member.client_id, (member.client_host || '').replace(/^\//, '')];
   return h('span', { class: 'member', title: member.member_id },
     h('b', {}, shortName(member)), ' ', h('span', { class: 'quiet' }, rest.filter(Boolean).join(' · ')));

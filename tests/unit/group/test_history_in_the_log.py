@@ -7,9 +7,15 @@ from coordinator_server.group.classic.story import MAX_HEADER_BYTES
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Write
 from coordinator_server.group.events import ExpireOffsets
-from coordinator_server.group.past import PastEvents, dropped, kept, next_sequence, pack
+from coordinator_server.group.past import PastEvents, dropped, kept, next_sequence, pack, unpack
 from coordinator_server.group.reasons import Culprit, GroupRemoved, RebalanceEvent, Round, Waited
-from protocol.history import MAX_HISTORY_BYTES, RebalanceHistoryKey
+from coordinator_server.observe.forms import rebalance_form
+from protocol.history import (
+    MAX_HISTORY_BYTES,
+    RebalanceHistoryKey,
+    decode_history,
+    encode_history,
+)
 from protocol.records import GroupMetadataKey
 from tests.support.story import Story
 
@@ -205,3 +211,15 @@ def test_lists_are_cut_until_they_fit_and_counts_are_kept() -> None:
     assert 0 < len(read.joined) < 90
     assert read.counts.joined == 1_000
     assert len(read.joined[0].client_id) == 255
+
+
+def test_words_of_a_later_version_are_shown_as_they_are() -> None:
+    story = Story()
+    rebalanced(story, 1)
+    (raw,) = story.group.past
+    value = decode_history(raw)
+    rounds = [entry._replace(reason="moon_phase") for entry in value.rounds]
+    later = replace(value, reason="moon_phase", outcome="postponed", rounds=rounds)
+    form = rebalance_form(unpack("group", encode_history(later)))
+    assert (form["reason"], form["outcome"]) == ("moon_phase", "postponed")
+    assert form["rounds"][0]["reason"] == "moon_phase"

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from coordinator_server.group.events import LeavingMember
 from coordinator_server.group.reasons import Observation, RebalanceEvent, Refused
 from coordinator_server.observe.forms import offset_form, waiting_form
 from coordinator_server.observe.refusals import Refusals
@@ -14,6 +15,10 @@ from protocol.subscription import Assignment, Subscription, encode_assignment, e
 from tests.support.desk import Desk, settle
 from tests.support.story import offset
 
+METADATA_TOO_LONG = (
+    "the metadata of partition 0 of 'orders' is too long: offset.metadata.max.bytes allows 4096 "
+    "characters"
+)
 NOWHERE = AdminResult("GROUP_ID_NOT_FOUND", "Group nowhere not found.")
 
 
@@ -67,6 +72,60 @@ async def test_a_parked_request_that_is_refused_is_told_as_its_own(desk: Desk) -
     await settle()
     told = [(seen.api, seen.error, seen.member.client_id) for seen in refused(desk)]
     assert ("JoinGroup", "UNKNOWN_MEMBER_ID", "b") in told
+
+
+async def test_members_and_partitions_refused_inside_an_answer_are_told(desk: Desk) -> None:
+    seat = desk.seat()
+    a = seat.member("a")
+    await seat.settled(a)
+    seat.leave(LeavingMember("stranger", None), LeavingMember("", "nobody"))
+    a.commit(offset(1, metadata="x" * 5_000), offset(2, 1), offset(3, 2, metadata="y" * 5_000))
+    await settle()
+    told = [(seen.api, seen.rule, seen.member.member_id, seen.detail) for seen in refused(desk)]
+    assert told == [
+        ("LeaveGroup", "member_unknown", "stranger", "'stranger' is no member"),
+        ("LeaveGroup", "instance_unknown", "", "no member has the group instance id 'nobody'"),
+        (
+            "OffsetCommit",
+            "metadata_too_long",
+            a.member_id,
+            METADATA_TOO_LONG,
+        ),
+    ]
+    assert desk.world.counters.refusals["metadata_too_long"] == 1
+    assert desk.world.counters.offset_commits == 1
+
+
+async def test_offsets_that_are_in_use_and_not_deleted_are_told(desk: Desk) -> None:
+    seat = desk.seat()
+    a = seat.member("a", protocols=[("range", encode_subscription(Subscription(["orders"])))])
+    await seat.settled(a)
+    seat.delete_offsets(("orders", [0, 1]))
+    assert [(seen.rule, seen.detail) for seen in refused(desk)] == [
+        ("topic_subscribed", "members subscribe to 'orders'")
+    ]
+
+
+async def test_what_a_partition_cannot_serve_is_told_once_for_all_members(desk: Desk) -> None:
+    await desk.partition("group").lost()
+    seat = desk.seat()
+    for name in ("a", "b"):
+        seat.member(name, member_id=name).join()
+    told = [(seen.error, seen.rule, seen.member.client_id) for seen in refused(desk)]
+    assert told == [("NOT_COORDINATOR", "not_owned", name) for name in ("a", "b")]
+    assert all(seen.of_all and seen.detail for seen in refused(desk))
+
+
+async def test_whoever_waits_when_a_partition_is_lost_is_told_of(desk: Desk) -> None:
+    seat = desk.seat()
+    a, b = seat.member("a"), seat.member("b")
+    await seat.settled(a, b)
+    seat.member("c").enter()
+    await settle()
+    desk.observed.clear()
+    await desk.partition("group").lost()
+    (told,) = refused(desk)
+    assert (told.api, told.rule, told.member.client_id) == ("JoinGroup", "tenure_ended", "c")
 
 
 async def test_a_flood_of_refusals_is_told_once() -> None:
