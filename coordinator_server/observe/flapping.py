@@ -250,7 +250,7 @@ def _commonest_client(incidents: Iterable[_Incident]) -> str:
 def _finding(
     case: _Case, times: list[int], incidents: list[_Incident], limits: FlappingLimits
 ) -> Finding:
-    cause = _likely_cause(case, incidents)
+    cause = _likely_cause(case, len(times), incidents)
     return Finding(
         kind=case.kind,
         group_id=case.group_id,
@@ -265,15 +265,26 @@ def _finding(
     )
 
 
-def _likely_cause(case: _Case, incidents: Iterable[_Incident]) -> LikelyCause:
-    """What most signs speak for; of as many the first of `LikelyCause`."""
+def _likely_cause(case: _Case, count: int, incidents: Iterable[_Incident]) -> LikelyCause:
+    """What most signs speak for; of as many the first of `LikelyCause`.
+
+    A sign or two among many rebalances, of members that just joined, explain nothing; that one
+    member was refused for its protocols does.
+    """
     signs = Counter(
         sign
         for incident in incidents
         for culprit, sign in incident.parties
         if sign is not None and case.concerns(culprit)
     )
-    return max(LikelyCause, key=lambda cause: signs[cause]) if signs else LikelyCause.UNKNOWN
+    likely = max(LikelyCause, key=lambda cause: signs[cause])
+    if likely is LikelyCause.DIFFERING_PROTOCOLS and signs[likely]:
+        return likely
+    return likely if signs[likely] * _SIGNS_TO_COUNT >= count else LikelyCause.UNKNOWN
+
+
+_SIGNS_TO_COUNT = 3
+"""One sign is needed for so many rebalances."""
 
 
 def _sentence(case: _Case, count: int, window_ms: int, cause: LikelyCause) -> str:

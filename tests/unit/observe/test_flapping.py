@@ -135,6 +135,12 @@ def test_members_that_do_not_join_in_time_work_too_long(make_event: Make) -> Non
     assert finding.count == 7
 
 
+def test_one_expired_session_among_many_joins_explains_nothing(make_event: Make) -> None:
+    reasons = [R.SESSION_EXPIRED, *[R.MEMBER_JOINED] * 6]
+    (finding,) = found(rebalances(make_event, causes(*reasons)))
+    assert finding.likely_cause is LikelyCause.UNKNOWN
+
+
 def test_refused_protocols_speak_for_differing_ones(make_event: Make) -> None:
     crowd = [
         (R.MEMBER_JOINED, client(n, name=f"app-{n}", host=f"/10.0.0.{n}"), None) for n in range(11)
