@@ -289,7 +289,7 @@ _SIGNS_TO_COUNT = 3
 
 def _sentence(case: _Case, count: int, window_ms: int, cause: LikelyCause) -> str:
     minutes = f"{window_ms / 60_000:g} minutes"
-    who = f"{case.subject.value} {case.value!r}"
+    who = f"{case.subject.value} {case.value.removeprefix('/')!r}"
     if case.kind is FindingKind.REBALANCE_STORM:
         told = f"group {case.group_id!r} rebalanced {count} times within {minutes}, most often "
         return f"{told}because of {who}; {_ADVICE[cause]}."
