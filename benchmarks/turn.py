@@ -68,7 +68,7 @@ class Client:
             app.session_context, self, listener="PLAINTEXT", host="127.0.0.1", principal=ANONYMOUS
         )
 
-    # --- net.session.Shell ---
+    # --- net.context.Shell ---
 
     def wake(self) -> None:
         """An answer came late."""

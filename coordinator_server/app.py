@@ -18,8 +18,8 @@ from coordinator_server.group.machine import TurnFailed
 from coordinator_server.group.reasons import RebalanceEvent
 from coordinator_server.ids import SystemIds
 from coordinator_server.net.auth import AllowAll, Anonymous
+from coordinator_server.net.context import Faults, SessionContext
 from coordinator_server.net.listener import SocketServer
-from coordinator_server.net.session import Faults, SessionContext
 from coordinator_server.observe import log
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.fanout import Fanout, Observer

@@ -26,6 +26,9 @@ app = typer.Typer(
 app.add_typer(groups, name="groups", rich_help_panel=None)
 app.add_typer(log, name="log", rich_help_panel=None)
 
+LONGEST_TIMEOUT = 3600
+"""Seconds that `healthcheck` may be told to wait."""
+
 
 def _fail(message: str, code: int = 1) -> NoReturn:
     typer.echo(f"error: {message}", err=True)
@@ -140,8 +143,15 @@ def _run(
 
         return supervisor.main(config)
     except (OSError, server.CannotStart) as error:
-        logger.error("cannot_run", error=str(error))
+        logger.error("cannot_run", error=_words(error))
         return 1
+
+
+def _words(error: Exception) -> str:
+    """What an operator reads of it: no numbers of the system's errors."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 @app.command()
@@ -159,6 +169,8 @@ def healthcheck(
         address = parse_address(bootstrap)
     except ValueError as error:
         _fail(f"--bootstrap: {error}", code=2)
+    if not 0 < timeout <= LONGEST_TIMEOUT:
+        _fail(f"--timeout {timeout:g}: expected more than 0, at most {LONGEST_TIMEOUT}", code=2)
     try:
         coordinator = find_coordinator(address.host, address.port, timeout)
     except Unhealthy as error:
@@ -172,3 +184,7 @@ def main() -> None:
         app()
     except KeyboardInterrupt:
         sys.exit(130)
+    except UnicodeEncodeError as error:
+        # What the shell handed over is no text, and was to become part of a request.
+        typer.echo(f"error: {error.object!a}: expected UTF-8", err=True)
+        sys.exit(2)

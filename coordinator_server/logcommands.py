@@ -305,8 +305,11 @@ def _copied(
         _fail(str(error), code=2)
     except DirectoryInUse as error:
         _fail(error.strerror or str(error))
-    except (CorruptLog, OSError) as error:
+    except CorruptLog as error:
         _fail(f"{error}; nothing was changed")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}; nothing was changed")
 
 
 def _tell_of(copied: "Copied", into: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class RebalanceReason(StrEnum):
@@ -53,6 +53,15 @@ class Outcome(StrEnum):
     """The tenure of the partition ended; the group goes on from its last durable generation."""
 
 
+MAX_KEPT_CHARS: Final = 255
+"""Of a client's text where it is remembered for people to read."""
+
+
+def brief(text: str, most: int = MAX_KEPT_CHARS) -> str:
+    """A text cut to `most` characters, the last of which then says so."""
+    return text if len(text) <= most else f"{text[: most - 1]}\u2026"
+
+
 class Culprit(NamedTuple):
     """Who caused something: the member as the coordinator knows it."""
 
@@ -60,6 +69,12 @@ class Culprit(NamedTuple):
     group_instance_id: str | None
     client_id: str
     client_host: str
+
+    def brief(self) -> "Culprit":
+        """The same to a reader, for those who keep many: clients may send 32 KiB for each."""
+        if max(map(len, filter(None, self)), default=0) <= MAX_KEPT_CHARS:
+            return self
+        return Culprit._make(text and brief(text) for text in self)
 
 
 NOBODY = Culprit("", None, "", "")

@@ -156,6 +156,9 @@ def reset(
         fail("expected either --topic or --all-topics", code=2)
     try:
         wanted = parse_topics(topics) if topics else None
+    except Impossible as error:
+        fail(str(error), code=2)
+    try:
         if one_server(url, bootstrap) is None:
             given = read_token(token, token_file) if execute else None
             planned = _http_reset(url, group, target, wanted, given, execute=execute)

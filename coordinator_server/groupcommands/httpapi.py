@@ -58,6 +58,9 @@ def try_change(url: str | None, method: str, path: str, body: Any, token: str | 
     """The same, one of several; raises Problem if the server does not do it."""
     if not token:
         fail("this needs the server's admin.token: give --token, --token-file", code=2)
+    if not token.isprintable():
+        # Not to be shown: it may be the right one but for its end.
+        fail("the token has characters that no token has, expected one line of text", code=2)
     return _ask(url, method, path, body, token)
 
 

@@ -19,6 +19,19 @@ from coordinator_server.groupcommands.options import (
 if TYPE_CHECKING:
     from coordinator_server.groupcommands.kafka import KafkaCluster
 
+STATES = (
+    "Unknown",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+"""Kafka's GroupState: a broker that is asked may have groups of kinds this server has not."""
+
 StateOption = Annotated[
     list[str] | None,
     typer.Option("--state", metavar="STATE", help="Only groups in this state; may be repeated."),
@@ -35,14 +48,22 @@ def list_groups(
     """List the groups; over HTTP with what their last rebalance was about."""
     from coordinator_server.groupcommands import tables
 
+    wanted = {_state(state) for state in states or ()}
     over_http = one_server(url, bootstrap) is None
     answer = get(url, "/api/groups") if over_http else _kafka_list(bootstrap)
-    wanted = {state.lower() for state in states or ()}
     if wanted:
         listed = answer["groups"]
-        answer["groups"] = [group for group in listed if group["state"].lower() in wanted]
+        answer["groups"] = [group for group in listed if group["state"] in wanted]
     if not show(answer, form):
         (tables.print_groups if over_http else tables.print_kafka_groups)(answer["groups"])
+
+
+def _state(text: str) -> str:
+    """A state as Kafka writes it; in the argument only the letters count, as in Kafka's tools."""
+    named = {state.lower(): state for state in STATES}
+    if text.lower() not in named:
+        fail(f"--state {text!r}: expected one of {', '.join(STATES)}", code=2)
+    return named[text.lower()]
 
 
 def one_server(url: str | None, bootstrap: str | None) -> str | None:

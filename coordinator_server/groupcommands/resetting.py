@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 Partition = tuple[str, int]
+LARGEST_OFFSET = (1 << 63) - 1
 
 
 class Impossible(Exception):
@@ -34,8 +35,10 @@ class Target:
         given = [self.to_earliest, self.to_latest, self.to_offset is not None]
         if sum([*given, self.shift_by is not None]) != 1:
             return "expected exactly one of --to-earliest, --to-latest, --to-offset, --shift-by"
-        if self.to_offset is not None and self.to_offset < 0:
-            return f"--to-offset {self.to_offset}: expected at least 0"
+        if self.to_offset is not None and not 0 <= self.to_offset <= LARGEST_OFFSET:
+            return f"--to-offset {self.to_offset}: expected 0 to {LARGEST_OFFSET}"
+        if self.shift_by is not None and abs(self.shift_by) > LARGEST_OFFSET:
+            return f"--shift-by {self.shift_by}: expected at most {LARGEST_OFFSET} either way"
         return None
 
 
@@ -45,10 +48,16 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
     for text in texts:
         topic, colon, numbers = text.partition(":")
         parts = numbers.split(",") if colon else []
-        if not topic or not all(part.isascii() and part.isdecimal() for part in parts):
+        if not topic or not all(map(_is_partition, parts)):
             raise Impossible(f"--topic {text!r}: expected NAME or NAME:PARTITION,PARTITION")
         topics[topic] = [int(part) for part in parts] if colon else None
     return topics
+
+
+def _is_partition(text: str) -> bool:
+    if not text.isascii() or not text.isdecimal() or len(text) > 10:
+        return False
+    return int(text) < 1 << 31
 
 
 def plan(

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, cast
 
+from coordinator_server.net.context import SessionContext
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.peer import peer_host
-from coordinator_server.net.session import Session, SessionContext
+from coordinator_server.net.session import Session
 from coordinator_server.ports import Authenticator, Clock
 
 _FLUSHES_PER_TURN: Final = 256
@@ -61,7 +62,7 @@ class Hub:
 
 
 class Connection(asyncio.Protocol):
-    """Implements net.session.Shell."""
+    """Implements net.context.Shell."""
 
     __slots__ = (
         "_host",

@@ -7,8 +7,8 @@ from contextlib import ExitStack, suppress
 from functools import partial
 
 from coordinator_server.net.connection import Connection, Flushes, Hub
+from coordinator_server.net.context import SessionContext
 from coordinator_server.net.limits import ConnectionLimits
-from coordinator_server.net.session import SessionContext
 from coordinator_server.net.sockets import bind
 from coordinator_server.ports import Authenticator, Clock
 

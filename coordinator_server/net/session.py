@@ -6,17 +6,16 @@ the requests before it have been answered; `ended` then says why.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
 from struct import Struct
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from coordinator_server.api.registry import Again, Route, route
-from coordinator_server.api.services import Services
 from coordinator_server.net.call import SessionCall
+from coordinator_server.net.context import SessionContext, Shell
+from coordinator_server.net.large import LARGE_BODY, decode_large
 from coordinator_server.net.repeat import Repeat
-from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import ANONYMOUS, Caller, Principal
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, Malformed
@@ -30,54 +29,6 @@ WRITE_AHEAD: Final = 262_144
 """Bytes of answers above which no further request is begun before they have been taken."""
 
 _pack_head = Struct(">ii").pack
-
-Report = Callable[..., None]
-"""Called as `report(event, **fields)` for the log."""
-
-
-class Faults(Protocol):
-    """Errors to answer with instead of serving a request, for tests of clients."""
-
-    def take(self, api_key: int) -> ErrorCode | None:
-        """The error for the next request of this API; None to serve it."""
-        ...
-
-
-LARGE_BODY: Final = 1 << 20
-"""Bytes above which a body is decoded beside the event loop: it may hold a million objects."""
-
-MOST_ELEMENTS: Final = 100_000
-"""Elements of a large request's arrays above which it is refused: each costs a turn's time."""
-
-
-class Shell(Protocol):
-    """What a session needs of the connection it belongs to."""
-
-    def wake(self) -> None:
-        """Call `proceed` and take what there is to send, soon: an answer came late."""
-        ...
-
-    def run(self, handling: Coroutine[Any, Any, None]) -> None:
-        """Run the handling of a request as a task, until the connection is lost."""
-        ...
-
-    async def aside(self, work: Callable[[], Any]) -> Any:
-        """The result of work that takes long, done beside the event loop."""
-        ...
-
-
-def _unreported(_event: str, **_fields: object) -> None:
-    return
-
-
-@dataclass(slots=True)
-class SessionContext:
-    """What all sessions share."""
-
-    services: Services
-    counters: Counters = field(default_factory=Counters)
-    report: Report = _unreported
-    faults: Faults | None = None
 
 
 class Session:
@@ -313,15 +264,8 @@ class Session:
     async def _serve_large(
         self, call: SessionCall, way: Route, buffer: bytes, body: int, end: int
     ) -> None:
-        def decode() -> Any:
-            request = way.decode(buffer, body, end)
-            elements = _elements(request)
-            if elements > MOST_ELEMENTS:
-                raise Malformed(f"{elements} elements, at most {MOST_ELEMENTS} are served")
-            return request
-
         try:
-            request = await self._shell.aside(decode)
+            request = await self._shell.aside(partial(decode_large, way, buffer, body, end))
         except Exception as error:  # noqa: BLE001 - a decoder's bug is no reason to stop serving
             if self.current is call:
                 self._undecodable(error)
@@ -433,18 +377,6 @@ class Session:
         elif self._broken is not None:
             reason = "malformed" if self._broken.size < 0 else "too_large"
             self._reject(reason, str(self._broken))
-
-
-def _elements(entity: Any) -> int:
-    """How many elements the arrays of a message have, with those inside them."""
-    count = 0
-    for each in fields(entity):
-        value = getattr(entity, each.name)
-        if isinstance(value, list):
-            count += len(value)
-            if value and is_dataclass(value[0]):
-                count += sum(map(_elements, value))
-    return count
 
 
 def _origin(bug: BaseException) -> str:

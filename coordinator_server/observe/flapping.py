@@ -130,7 +130,7 @@ class Flapping:
             case RebalanceEvent():
                 incident = _Incident(observation.ended_ms, _parties(observation), True)
             case MemberRemoved(reason=RemovalReason.JOIN_TIMEOUT):
-                sign = (observation.member, LikelyCause.POLL_INTERVAL)
+                sign = (observation.member.brief(), LikelyCause.POLL_INTERVAL)
                 incident = _Incident(self._wall_ms(), (sign,), False)
             case Refused(rule="protocol_inconsistent"):
                 sign = (observation.member, LikelyCause.DIFFERING_PROTOCOLS)
@@ -176,7 +176,8 @@ def _parties(event: RebalanceEvent) -> tuple[tuple[Culprit, LikelyCause | None],
     rounds = event.rounds or (Round(event.reason, event.culprit, event.client_reason),)
     parties: dict[Culprit, LikelyCause | None] = {}
     for entry in rounds:
-        parties[entry.culprit] = parties.get(entry.culprit) or _sign(entry)
+        culprit = entry.culprit.brief()
+        parties[culprit] = parties.get(culprit) or _sign(entry)
     return tuple(parties.items())
 
 

@@ -72,10 +72,14 @@ class HttpServer:
         self._runner = runner
 
     async def _listen(self, runner: web.AppRunner) -> None:
-        if self._given is None:
-            await web.TCPSite(runner, self._host, self._port).start()
-        else:
+        if self._given is not None:
             await web.SockSite(runner, self._given).start()
+            return
+        try:
+            await web.TCPSite(runner, self._host, self._port).start()
+        except OSError as error:
+            address = f"{self._host}:{self._port}"
+            raise OSError(f"http.listener={address} cannot be opened: {error}") from error
 
     @property
     def port(self) -> int:

@@ -93,7 +93,10 @@ def _answer(result: AdminResult) -> web.Response:
 
 
 async def _body(request: web.Request) -> Mapping[str, Any]:
-    raw = await request.read()
+    try:
+        raw = await request.read()
+    except web.RequestPayloadError:
+        raise BadRequest("the body is not encoded as its headers say") from None
     try:
         form = json.loads(raw) if raw else {}
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """The server's own log: one line per event, as JSON or for a terminal, never blocking the loop.
 
-The only module that imports structlog. Event names are snake_case; what varies is in fields.
+The only module that sets structlog up. Event names are snake_case; what varies is in fields.
 """
 
 import atexit
@@ -29,6 +29,7 @@ from coordinator_server.observe.forms import (
     removal_form,
     started_form,
 )
+from coordinator_server.observe.librarylog import LibraryLog
 
 
 @contextmanager
@@ -131,6 +132,7 @@ def configure(
         logger_factory=lambda *_: _writer,
         cache_logger_on_first_use=False,
     )
+    logging.basicConfig(handlers=[LibraryLog(get_logger().log)], force=True)
 
 
 def close() -> None:
@@ -140,6 +142,7 @@ def close() -> None:
         _writer.close()
         _writer = None
         structlog.reset_defaults()
+        logging.getLogger().handlers.clear()
 
 
 atexit.register(close)

@@ -36,7 +36,7 @@ from coordinator_server.group.events import (
     Sync,
 )
 from coordinator_server.group.machine import Group
-from coordinator_server.group.reasons import Culprit, Observation, Refused
+from coordinator_server.group.reasons import Culprit, Observation, Refused, brief
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Clock
 
@@ -73,6 +73,9 @@ _OF_ALL_MEMBERS: Final = frozenset(
 )
 """Told to every member alike: folded into one, which names the first."""
 
+_MAX_DETAIL_CHARS: Final = 1_000
+"""A detail names what was sent, up to three texts of a client."""
+
 
 class Ear(Protocol):
     """Where refusals are told: the world of the tenures."""
@@ -99,9 +102,9 @@ def tell_refused(ear: Ear, group_id: str, api: str, refuse: Refuse, member: Culp
     ear.counters.refusals[refuse.rule] += 1
     if refuse.rule in _NOT_EXPLAINED:
         return
-    wall = ear.clock.wall_ms()
+    wall, member = ear.clock.wall_ms(), member.brief()
     of_all = refuse.rule in _OF_ALL_MEMBERS
-    detail = _detail(refuse)
+    detail = brief(_detail(refuse), _MAX_DETAIL_CHARS)
     place = (api, refuse.rule, "" if of_all else member.member_id, detail)
     if not ear.fold_refusal(group_id, place, wall):
         error = refuse.error.name

@@ -86,3 +86,11 @@ def test_the_directory_of_a_broker_loses_its_mark_of_a_clean_stop(tmp_path: Path
     assert held.cluster_id == "dqAyeMX6QTKxW0PaO_-dwA"
     assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
     held.close()
+
+
+@pytest.mark.parametrize("name", ["meta.properties", "coordinator-starts"])
+def test_a_file_that_is_no_text_is_named(tmp_path: Path, name: str) -> None:
+    directory(tmp_path).close()
+    (tmp_path / "data" / name).write_bytes(b"ab\xc1")
+    with pytest.raises(ValueError, match=f"{name}: byte 2 is not UTF-8, expected text"):
+        directory(tmp_path)

@@ -3,7 +3,11 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coordinator_server.net.session import Faults, Session, SessionContext
+import pytest
+
+from coordinator_server.api import registry
+from coordinator_server.net.context import Faults, SessionContext
+from coordinator_server.net.session import Session
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import ANONYMOUS, Principal
 from protocol.codec import load_api, request_encoder, response_decoder
@@ -34,7 +38,7 @@ def heartbeat(correlation_id: int, version: int = 4, group_id: str = "g") -> byt
 
 
 class Conversation:
-    """Implements net.session.Shell, and stands for the client too."""
+    """Implements net.context.Shell, and stands for the client too."""
 
     def __init__(
         self,
@@ -107,3 +111,17 @@ class Conversation:
 
     def _report(self, event: str, **fields: Any) -> None:
         self.reports.append((event, fields))
+
+
+def replaced(
+    monkeypatch: pytest.MonkeyPatch, handle: Callable[..., Any], *, is_async: bool = False
+) -> None:
+    """Serve FindCoordinator v2 with another handler."""
+    way = registry.route(FIND_COORDINATOR, 2)
+    assert way is not None
+    monkeypatch.setattr(way, "handle", handle)
+    monkeypatch.setattr(way, "is_async", is_async)
+
+
+FIND = request(FIND_COORDINATOR, 2, 1, key="g")
+"""A request that `replaced` handles."""

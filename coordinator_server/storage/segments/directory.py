@@ -45,7 +45,11 @@ class DataDirectory:
         """
         self.path = path
         self._files = files
-        files.make_directory(path)
+        try:
+            files.make_directory(path)
+        except OSError as error:
+            why = f"log.dirs={path}: {error.strerror}, expected a directory that can be made"
+            raise OSError(error.errno, why) from error
         self._lock = _lock(path / LOCK_FILE)
         try:
             self._forget_clean_shutdown()
@@ -81,7 +85,7 @@ class DataDirectory:
             text = "".join(f"{name}={value}\n" for name, value in lines.items())
             self._files.replace(path, text.encode())
             return cluster_id
-        found = dict(line.split("=", 1) for line in path.read_text().splitlines() if "=" in line)
+        found = dict(line.split("=", 1) for line in _text(path).splitlines() if "=" in line)
         for name, ours in (("node.id", str(node_id)), ("cluster.id", cluster_id)):
             if ours is not None and found.get(name, ours) != ours:
                 raise ValueError(f"{path}: {name}={found[name]}, but the settings say {ours}")
@@ -90,12 +94,20 @@ class DataDirectory:
     def _count_start(self) -> int:
         """How often a server has been started on this directory, this time included."""
         path = self.path / STARTS_FILE
-        text = path.read_text().strip() if path.exists() else "0"
+        text = _text(path).strip() if path.exists() else "0"
         if not text.isdecimal():
             raise ValueError(f"{path}: {text!r}, expected a number")
         start = int(text) + 1
         self._files.replace(path, f"{start}\n".encode())
         return start
+
+
+def _text(path: Path) -> str:
+    """What a file says. Raises ValueError that names it if that is no text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte {error.start} is not UTF-8, expected text") from None
 
 
 def _lock(path: Path) -> int:

@@ -16,8 +16,8 @@ from coordinator_server.config.listeners import Listener
 from coordinator_server.group.effects import DONE, Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Event
 from coordinator_server.net.auth import Anonymous
+from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
-from coordinator_server.net.session import SessionContext
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Caller
 from protocol.errors import ErrorCode

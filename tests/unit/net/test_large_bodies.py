@@ -3,7 +3,7 @@
 from collections.abc import Coroutine
 from typing import Any
 
-from coordinator_server.net.session import LARGE_BODY, MOST_ELEMENTS
+from coordinator_server.net.large import LARGE_BODY, MOST_ELEMENTS
 from tests.support.conversation import API_VERSIONS, FIND_COORDINATOR, Conversation, request
 
 GROUP = "g" * 1_000

@@ -2,7 +2,6 @@
 
 import struct
 import traceback
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,11 +17,12 @@ from protocol.frames import framed
 from protocol.headers import request_header
 from tests.support.conversation import (
     API_VERSIONS,
-    FIND_COORDINATOR,
+    FIND,
     HEARTBEAT,
     JOIN_GROUP,
     Conversation,
     heartbeat,
+    replaced,
     request,
 )
 from tests.support.groups import FakeCoordinator
@@ -233,161 +233,6 @@ def test_garbage_behind_a_parked_request_is_found_after_its_answer(talk: Convers
 def test_bytes_behind_a_body_are_ignored(talk: Conversation) -> None:
     talk.send(framed(heartbeat(1)[4:] + b"extra"))
     assert len(talk.answers()) == 1
-
-
-# --- handlers that fail, or do not answer ---
-
-
-def replaced(
-    monkeypatch: pytest.MonkeyPatch, handle: Callable[..., Any], *, is_async: bool = False
-) -> None:
-    way = registry.route(FIND_COORDINATOR, 2)
-    assert way is not None
-    monkeypatch.setattr(way, "handle", handle)
-    monkeypatch.setattr(way, "is_async", is_async)
-
-
-FIND = request(FIND_COORDINATOR, 2, 1, key="g")
-
-
-def test_a_handler_that_raises_is_answered_for_and_the_session_goes_on(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any) -> None:
-        raise KeyError("bug")
-
-    replaced(monkeypatch, broken)
-    talk.send(FIND)
-    ((_, response),) = talk.answered(FIND_COORDINATOR, 2)
-    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    ((event, fields),) = talk.reports
-    assert event == "request_failed"
-    assert fields["api"] == "FIND_COORDINATOR"
-    assert "bug" in fields["error"]
-    assert "test_session.py" in fields["where"]
-    talk.send(heartbeat(2))
-    assert len(talk.answers()) == 1
-
-
-def test_a_response_that_cannot_be_encoded_does_not_harm_whoever_made_it(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = []
-    replaced(monkeypatch, lambda call, *_: calls.append(call))
-    talk.send(FIND)
-    (call,) = calls
-    call.answer("this is no response")
-    ((_, response),) = talk.answered(FIND_COORDINATOR, 2)
-    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def test_a_request_without_an_answer_lets_the_next_one_through(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replaced(monkeypatch, lambda call, *_: call.answer_nothing())
-    talk.send(FIND + heartbeat(2))
-    assert [answer[3] for answer in talk.answers()] == [2]
-
-
-def test_a_handler_may_end_the_session(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
-    replaced(monkeypatch, lambda call, *_: call.disconnect("no"))
-    talk.send(FIND + heartbeat(2))
-    assert talk.answers() == []
-    assert talk.ended() == "no_answer"
-
-
-def test_a_second_answer_is_dropped(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
-    def twice(call: Any, *_: Any) -> None:
-        call.answer_body(b"one")
-        call.answer_body(b"two")
-        call.disconnect("three")
-
-    replaced(monkeypatch, twice)
-    talk.send(FIND)
-    assert [answer[4:] for answer in talk.answers()] == [b"one"]
-    assert talk.ended() is None
-
-
-def test_a_decoder_that_fails_ends_its_session_only(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any) -> None:
-        raise KeyError("bug")
-
-    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "decode", broken)
-    talk.send(heartbeat(1) + FIND)
-    assert len(talk.answers()) == 1
-    assert talk.ended() == "undecodable"
-    assert talk.counters.frames_refused == {"undecodable": 1}
-
-
-def test_an_error_that_must_not_be_answered_ends_the_session(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any) -> None:
-        raise KeyError("bug")
-
-    replaced(monkeypatch, broken)
-    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "refuse", lambda *_: None)
-    talk.send(FIND)
-    assert talk.answers() == []
-    assert talk.ended() == "no_answer"
-
-
-def test_a_refusal_that_fails_too_ends_the_session(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any) -> None:
-        raise KeyError("bug")
-
-    replaced(monkeypatch, broken)
-    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "refuse", broken)
-    talk.send(FIND)
-    assert talk.answers() == []
-    assert talk.ended() == "unanswerable"
-
-
-def test_an_asynchronous_handler_parks_the_connection(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def handle(call: Any, *_: Any) -> None:
-        call.answer_body(b"done")
-
-    replaced(monkeypatch, handle, is_async=True)
-    talk.send(FIND + heartbeat(2))
-    assert talk.answers() == []
-    with pytest.raises(StopIteration):
-        talk.running[0].send(None)
-    assert [answer[4:] for answer in talk.answers()] == [b"done"]
-    assert talk.is_ready()
-
-
-def test_an_asynchronous_handler_that_raises_is_answered_for(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def handle(*_: Any) -> None:
-        raise ValueError("bug")
-
-    replaced(monkeypatch, handle, is_async=True)
-    talk.send(FIND)
-    with pytest.raises(StopIteration):
-        talk.running[0].send(None)
-    ((_, response),) = talk.answered(FIND_COORDINATOR, 2)
-    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def test_a_planned_fault_is_answered_instead_of_serving(talk: Conversation) -> None:
-    class Once:
-        planned = [ErrorCode.NOT_COORDINATOR]  # noqa: RUF012 - this test's own
-
-        def take(self, api_key: int) -> ErrorCode | None:
-            return self.planned.pop() if self.planned and api_key == HEARTBEAT else None
-
-    talk = Conversation(FakeCoordinator(alive), faults=Once())
-    talk.send(heartbeat(1) + heartbeat(2))
-    errors = [response.error_code for _, response in talk.answered(HEARTBEAT, 4)]
-    assert errors == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
-    assert len(talk.coordinator.submitted) == 1
 
 
 # --- clients that go, do not read, or are sent away ---

@@ -1,10 +1,11 @@
 """Events and a coordinator's status, made up."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import aiohttp
 import pytest
 
 from coordinator_server.group.reasons import (
@@ -25,6 +26,8 @@ from coordinator_server.observe.status import (
     MemberStatus,
     OffsetStatus,
 )
+from tests.support.served import Served
+from tests.support.web import fake_side
 
 ALICE = Culprit("alice-1", None, "alice", "/10.0.0.1")
 BOB = Culprit("bob-1", "bob", "bob", "/10.0.0.2")
@@ -118,3 +121,9 @@ class FakeStatus:
 def status() -> Any:
     """The status of a coordinator with the group `orders`; tests change it."""
     return FakeStatus()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with aiohttp.ClientSession() as session, fake_side() as side:
+        yield Served(side, session)

@@ -163,3 +163,11 @@ def test_groups_are_apart_and_bounded(make_event: Make, started: RebalanceStarte
     assert flapping.findings("group-0") == []
     assert [finding.group_id for finding in flapping.findings("group-7")] == ["group-7"]
     assert len(flapping.findings()) == MAX_GROUPS
+
+
+def test_the_text_of_a_client_is_kept_short(make_event: Make) -> None:
+    who = [client(number, name=f"{number}-{'x' * 30_000}") for number in range(7)]
+    same = [one._replace(client_id="y" * 30_000) for one in who]
+    (finding,) = found(rebalances(make_event, [(R.SESSION_EXPIRED, one, None) for one in same]))
+    assert finding.value == f"{'y' * 254}\N{HORIZONTAL ELLIPSIS}"
+    assert finding.likely_cause is LikelyCause.SESSION_TIMEOUT

@@ -1,58 +1,23 @@
 """The HTTP side over a made-up coordinator: every route, what it refuses, what it costs."""
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncIterator
-from typing import Any
 
-import aiohttp
 import pytest
 
 from coordinator_server.group.reasons import RebalanceReason
 from coordinator_server.observe.http import HttpServer
-from coordinator_server.observe.status import AdminResult, GroupSummary
+from coordinator_server.observe.status import GroupSummary
+from tests.support.served import Served
 from tests.support.web import (
     ALICE,
     NOW,
     REFUSED,
     STARTED,
-    TOKEN,
     FakeSide,
-    fake_side,
     rebalance,
     story,
 )
-
-
-class Served:
-    """A client of a made-up server."""
-
-    def __init__(self, side: FakeSide, session: aiohttp.ClientSession) -> None:
-        self.side = side
-        self.status = side.status
-        self.session = session
-
-    async def ask(self, method: str, path: str, **more: Any) -> tuple[int, Any]:
-        url = f"{self.side.url}{path}"
-        async with self.session.request(method, url, **more) as answer:
-            is_json = answer.content_type == "application/json"
-            return answer.status, await (answer.json() if is_json else answer.text())
-
-    async def get(self, path: str) -> tuple[int, Any]:
-        return await self.ask("GET", path)
-
-    async def change(
-        self, method: str, path: str, body: Any = None, token: str = f"Bearer {TOKEN}"
-    ) -> tuple[int, Any]:
-        return await self.ask(method, path, json=body, headers={"Authorization": token})
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    async with aiohttp.ClientSession() as session, fake_side() as side:
-        yield Served(side, session)
-
 
 # --- health and metrics ---
 
@@ -264,178 +229,6 @@ async def test_group_ids_may_have_any_characters(served: Served) -> None:
 async def test_errors_are_json_too(served: Served, suffix: str) -> None:
     assert await served.get(f"/api/groups/nope{suffix}") == (404, {"error": "no group 'nope' here"})
     assert await served.get("/nope") == (404, {"error": "GET /nope: Not Found"})
-
-
-# --- events ---
-
-
-async def lines(stream: aiohttp.ClientResponse, until: bytes) -> list[bytes]:
-    found: list[bytes] = []
-    async with asyncio.timeout(10):
-        while until not in found:
-            found.append((await stream.content.readline()).rstrip(b"\n"))
-    return found
-
-
-async def test_events_are_told_as_they_happen(served: Served) -> None:
-    async with served.session.get(f"{served.side.url}/api/events?group=orders") as stream:
-        assert stream.headers["Content-Type"] == "text/event-stream"
-        await lines(stream, b"")
-        other = rebalance(RebalanceReason.MEMBER_LEFT, ALICE, NOW, group_id="other")
-        for observation in (other, STARTED, story()[1], REFUSED):
-            served.side.events.observe(observation)
-        told = await lines(stream, b"event: refusal")
-    assert [line for line in told if line.startswith(b"event")] == [
-        b"event: rebalance_started",
-        b"event: rebalance",
-        b"event: refusal",
-    ]
-    data = json.loads(next(line for line in told if b"rolling" in line).removeprefix(b"data: "))
-    assert data["culprit"]["client_id"] == "bob"
-
-
-async def test_a_client_that_does_not_read_is_dropped_with_an_overrun(served: Served) -> None:
-    events = served.side.events
-    async with served.session.get(f"{served.side.url}/api/events") as stream:
-        await lines(stream, b"")
-        for _ in range(1_000):
-            events.observe(STARTED)
-        assert len(events) == 0
-        told = await lines(stream, b"event: overrun")
-        assert told.count(b"event: rebalance_started") < 1_000
-        async with asyncio.timeout(10):
-            await stream.read()
-
-
-async def test_too_many_listeners_are_refused(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("coordinator_server.observe.sse.MAX_CLIENTS", 1)
-    async with served.session.get(f"{served.side.url}/api/events"):
-        assert (await served.get("/api/events"))[0] == 503
-    async with asyncio.timeout(10):
-        while len(served.side.events):
-            served.side.events.observe(STARTED)
-            await asyncio.sleep(0.01)
-
-
-async def test_a_stop_ends_the_streams(served: Served) -> None:
-    async with served.session.get(f"{served.side.url}/api/events") as stream:
-        await lines(stream, b"")
-        await served.side.server.stop()
-        async with asyncio.timeout(10):
-            assert await stream.read() == b""
-
-
-# --- verbs ---
-
-VERBS = [
-    ("POST", "/api/groups/orders/members/bob-1/kick", {"reason": "stuck"}),
-    ("POST", "/api/groups/orders/rebalance", {"reason": "deploy"}),
-    ("DELETE", "/api/groups/orders", None),
-    (
-        "POST",
-        "/api/groups/orders/offsets/reset",
-        {"offsets": [{"topic": "t", "partition": 1, "offset": 7}]},
-    ),
-]
-
-
-async def test_verbs_reach_the_coordinator(served: Served) -> None:
-    for method, path, body in VERBS:
-        assert await served.change(method, path, body) == (200, {"error_code": "NONE"})
-    static = {"reason": None, "group_instance_id": "bob"}
-    await served.change("POST", "/api/groups/a%2Fb/members//kick", static)
-    assert served.side.admin.asked == [
-        ("kick", "orders", "bob-1", None, "stuck"),
-        ("rebalance", "orders", "deploy"),
-        ("delete", "orders"),
-        ("reset", "orders", [("t", 1, 7)]),
-        ("kick", "a/b", "", "bob", ""),
-    ]
-
-
-@pytest.mark.parametrize(("method", "path", "body"), VERBS)
-@pytest.mark.parametrize(
-    "token", ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cretx", "Basic s3cret", "s3cret"]
-)
-async def test_a_verb_without_the_token_is_refused(
-    served: Served, method: str, path: str, body: Any, token: str
-) -> None:
-    code, answer = await served.change(method, path, body, token)
-    assert code == 401
-    assert "Authorization: Bearer TOKEN" in answer["error"]
-    assert served.side.admin.asked == []
-
-
-@pytest.mark.parametrize(("method", "path", "body"), VERBS)
-async def test_verbs_are_off_where_there_is_no_token(method: str, path: str, body: Any) -> None:
-    async with aiohttp.ClientSession() as session, fake_side(token=None) as side:
-        code, answer = await Served(side, session).change(method, path, body, "Bearer ")
-        assert code == 403
-        assert "admin.token" in answer["error"]
-        assert side.admin.asked == []
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [("NON_EMPTY_GROUP", 409), ("GROUP_ID_NOT_FOUND", 404), ("UNKNOWN_MEMBER_ID", 404)],
-)
-async def test_a_refusal_of_the_coordinator_has_its_name(
-    served: Served, error: str, code: int
-) -> None:
-    served.side.admin.result = AdminResult(error, "it has 2 members")
-    answered = await served.change("DELETE", "/api/groups/orders")
-    assert answered == (code, {"error": f"{error}: it has 2 members", "error_code": error})
-
-
-RESET = "/api/groups/orders/offsets/reset"
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "message"),
-    [
-        (RESET, {}, "offsets: null, expected a list of 1 to 10000"),
-        (RESET, {"offsets": []}, "offsets: [], expected a list of 1 to 10000"),
-        (RESET, {"offsets": [7]}, "offsets[0]: 7, expected an object"),
-        (RESET, {"offsets": [{"topic": 7}]}, "offsets[0].topic: 7, expected a text"),
-        (
-            RESET,
-            {"offsets": [{"topic": "t", "partition": True, "offset": 1}]},
-            "offsets[0].partition: true, expected a whole number from 0 to 2147483647",
-        ),
-        (
-            RESET,
-            {"offsets": [{"topic": "t", "partition": 0, "offset": -1}]},
-            "offsets[0].offset: -1, expected a whole number from 0 to 9223372036854775807",
-        ),
-        (RESET, [1], "the body is [1], expected an object"),
-        (
-            "/api/groups/orders/rebalance",
-            {"reason": "x" * 256},
-            f'reason: "{"x" * 56}..., expected a text of at most 255 characters',
-        ),
-        (
-            "/api/groups/orders/members//kick",
-            {"reason": "x"},
-            "expected either a member id in the path or a group_instance_id",
-        ),
-    ],
-)
-async def test_a_body_that_makes_no_sense_is_refused(
-    served: Served, path: str, body: Any, message: str
-) -> None:
-    assert await served.change("POST", path, body) == (400, {"error": message})
-    assert served.side.admin.asked == []
-
-
-@pytest.mark.parametrize("raw", [b"{", b"\xff", b"[" * 100_000])
-async def test_a_body_that_is_no_json_is_refused(served: Served, raw: bytes) -> None:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    code, answer = await served.ask(
-        "POST", "/api/groups/orders/rebalance", data=raw, headers=headers
-    )
-    assert (code, answer) == (400, {"error": "the body is no JSON, expected an object"})
 
 
 # --- the page's files, the listener ---

@@ -1,9 +1,11 @@
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from aiohttp.http_exceptions import BadHttpMessage
 
 from coordinator_server.group.reasons import Culprit, RebalanceEvent
 from coordinator_server.observe import log
@@ -116,3 +118,25 @@ def test_a_rebalance_is_one_line_with_reason_and_culprit(
     assert line["culprit"]["client_id"] == "bob"
     assert line["generation_after"] == 2
     assert len(line["joined"]) == log.MAX_LISTED
+
+
+def test_what_a_library_says_is_a_line_as_any_other(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    log.configure(line_format="json", fd=fd)
+    bug = ValueError("a bug")
+    logging.getLogger("asyncio").error("nobody awaits %s", "it", exc_info=bug)
+    (line,) = read_lines(reader)
+    assert (line["level"], line["event"], line["name"]) == ("error", "library_message", "asyncio")
+    assert line["message"] == "nobody awaits it"
+    assert "ValueError: a bug" in line["exception"]
+
+
+def test_a_request_that_is_no_http_is_a_line_without_a_stack_trace(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    log.configure(line_format="json", fd=fd)
+    refused = BadHttpMessage("Missing\n 'Host'")
+    logging.getLogger("aiohttp.server").error("Error handling request", exc_info=refused)
+    (line,) = read_lines(reader)
+    assert (line["level"], line["event"]) == ("info", "http_request_refused")
+    assert line["error"] == "400, message: Missing 'Host'"
+    assert "exception" not in line

@@ -249,3 +249,19 @@ async def test_operators_get_an_answer_by_kafkas_name(desk: Desk) -> None:
     assert await admin.kick("nowhere", "m", None, "") == NOWHERE
     assert await admin.force_rebalance("nowhere", "") == NOWHERE
     assert await admin.reset_offsets("nowhere", []) == NOWHERE
+
+
+async def test_what_is_kept_of_a_refusal_is_short_whatever_was_sent(desk: Desk) -> None:
+    seat = desk.seat()
+    a = seat.member("a")
+    await seat.settled(a)
+    desk.observed.clear()
+    long = "x" * 30_000
+    seat.member(long, member_id=long).heartbeat(1)
+    (told,) = refused(desk)
+    assert told.member.member_id == f"{'x' * 254}\N{HORIZONTAL ELLIPSIS}"
+    assert len(told.detail) <= 1_000
+    refusals = Refusals()
+    refusals.observe(told)
+    place = (told.api, told.rule, told.member.member_id, told.detail)
+    assert refusals.fold("group", place, 0)

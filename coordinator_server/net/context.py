@@ -1,0 +1,50 @@
+"""What sessions share, and what they need of the connections they belong to."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from coordinator_server.api.services import Services
+from coordinator_server.observe.counters import Counters
+from protocol.errors import ErrorCode
+
+Report = Callable[..., None]
+"""Called as `report(event, **fields)` for the log."""
+
+
+class Faults(Protocol):
+    """Errors to answer with instead of serving a request, for tests of clients."""
+
+    def take(self, api_key: int) -> ErrorCode | None:
+        """The error for the next request of this API; None to serve it."""
+        ...
+
+
+class Shell(Protocol):
+    """What a session needs of the connection it belongs to."""
+
+    def wake(self) -> None:
+        """Call `proceed` and take what there is to send, soon: an answer came late."""
+        ...
+
+    def run(self, handling: Coroutine[Any, Any, None]) -> None:
+        """Run the handling of a request as a task, until the connection is lost."""
+        ...
+
+    async def aside(self, work: Callable[[], Any]) -> Any:
+        """The result of work that takes long, done beside the event loop."""
+        ...
+
+
+def _unreported(_event: str, **_fields: object) -> None:
+    return
+
+
+@dataclass(slots=True)
+class SessionContext:
+    """What all sessions share."""
+
+    services: Services
+    counters: Counters = field(default_factory=Counters)
+    report: Report = _unreported
+    faults: Faults | None = None

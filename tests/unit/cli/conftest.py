@@ -1,0 +1,12 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.httpanswers import http_side
+
+
+@pytest.fixture
+def http() -> Iterator[str]:
+    """The URL of a server that answers what `httpanswers` has."""
+    with http_side() as url:
+        yield url

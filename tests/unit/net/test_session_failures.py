@@ -1,0 +1,169 @@
+"""What becomes of a session when a handler, a decoder or an encoder fails."""
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.api import registry
+from coordinator_server.group.effects import DONE, Result
+from coordinator_server.group.events import Event
+from protocol.errors import ErrorCode
+from tests.support.conversation import (
+    FIND,
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    Conversation,
+    heartbeat,
+    replaced,
+)
+from tests.support.groups import FakeCoordinator
+
+
+def alive(_group_id: str, event: Event) -> Result | None:
+    """Answers everything but JoinGroup at once."""
+    return None if type(event).__name__ == "Join" else DONE
+
+
+@pytest.fixture
+def talk() -> Conversation:
+    return Conversation(FakeCoordinator(alive))
+
+
+def test_a_handler_that_raises_is_answered_for_and_the_session_goes_on(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("bug")
+
+    replaced(monkeypatch, broken)
+    talk.send(FIND)
+    ((_, response),) = talk.answered(FIND_COORDINATOR, 2)
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    ((event, fields),) = talk.reports
+    assert event == "request_failed"
+    assert fields["api"] == "FIND_COORDINATOR"
+    assert "bug" in fields["error"]
+    assert "test_session_failures.py" in fields["where"]
+    talk.send(heartbeat(2))
+    assert len(talk.answers()) == 1
+
+
+def test_a_response_that_cannot_be_encoded_does_not_harm_whoever_made_it(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    replaced(monkeypatch, lambda call, *_: calls.append(call))
+    talk.send(FIND)
+    (call,) = calls
+    call.answer("this is no response")
+    ((_, response),) = talk.answered(FIND_COORDINATOR, 2)
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_request_without_an_answer_lets_the_next_one_through(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced(monkeypatch, lambda call, *_: call.answer_nothing())
+    talk.send(FIND + heartbeat(2))
+    assert [answer[3] for answer in talk.answers()] == [2]
+
+
+def test_a_handler_may_end_the_session(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+    replaced(monkeypatch, lambda call, *_: call.disconnect("no"))
+    talk.send(FIND + heartbeat(2))
+    assert talk.answers() == []
+    assert talk.ended() == "no_answer"
+
+
+def test_a_second_answer_is_dropped(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(call: Any, *_: Any) -> None:
+        call.answer_body(b"one")
+        call.answer_body(b"two")
+        call.disconnect("three")
+
+    replaced(monkeypatch, twice)
+    talk.send(FIND)
+    assert [answer[4:] for answer in talk.answers()] == [b"one"]
+    assert talk.ended() is None
+
+
+def test_a_decoder_that_fails_ends_its_session_only(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("bug")
+
+    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "decode", broken)
+    talk.send(heartbeat(1) + FIND)
+    assert len(talk.answers()) == 1
+    assert talk.ended() == "undecodable"
+    assert talk.counters.frames_refused == {"undecodable": 1}
+
+
+def test_an_error_that_must_not_be_answered_ends_the_session(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("bug")
+
+    replaced(monkeypatch, broken)
+    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "refuse", lambda *_: None)
+    talk.send(FIND)
+    assert talk.answers() == []
+    assert talk.ended() == "no_answer"
+
+
+def test_a_refusal_that_fails_too_ends_the_session(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("bug")
+
+    replaced(monkeypatch, broken)
+    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "refuse", broken)
+    talk.send(FIND)
+    assert talk.answers() == []
+    assert talk.ended() == "unanswerable"
+
+
+def test_an_asynchronous_handler_parks_the_connection(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def handle(call: Any, *_: Any) -> None:
+        call.answer_body(b"done")
+
+    replaced(monkeypatch, handle, is_async=True)
+    talk.send(FIND + heartbeat(2))
+    assert talk.answers() == []
+    with pytest.raises(StopIteration):
+        talk.running[0].send(None)
+    assert [answer[4:] for answer in talk.answers()] == [b"done"]
+    assert talk.is_ready()
+
+
+def test_an_asynchronous_handler_that_raises_is_answered_for(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def handle(*_: Any) -> None:
+        raise ValueError("bug")
+
+    replaced(monkeypatch, handle, is_async=True)
+    talk.send(FIND)
+    with pytest.raises(StopIteration):
+        talk.running[0].send(None)
+    ((_, response),) = talk.answered(FIND_COORDINATOR, 2)
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_planned_fault_is_answered_instead_of_serving(talk: Conversation) -> None:
+    class Once:
+        planned = [ErrorCode.NOT_COORDINATOR]  # noqa: RUF012 - this test's own
+
+        def take(self, api_key: int) -> ErrorCode | None:
+            return self.planned.pop() if self.planned and api_key == HEARTBEAT else None
+
+    talk = Conversation(FakeCoordinator(alive), faults=Once())
+    talk.send(heartbeat(1) + heartbeat(2))
+    errors = [response.error_code for _, response in talk.answered(HEARTBEAT, 4)]
+    assert errors == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
+    assert len(talk.coordinator.submitted) == 1
