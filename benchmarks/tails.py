@@ -94,14 +94,17 @@ class Bench:
         quiet = Case("", lambda _: None, lambda _: nullcontext(), {})
         return self._run(quiet), self._run(case)
 
+    @contextmanager
+    def server(self, directory: Path, settings: dict[str, str]) -> Iterator[Running]:
+        """A server on its core, while this process keeps to the other. Raises CannotRun."""
+        cores = self._cores
+        with servers.on_core(cores.load), servers.ours(cores.server, directory, settings) as server:
+            yield server
+
     def _run(self, case: Case) -> Sample:
         with tempfile.TemporaryDirectory(prefix="tails-", dir="/var/tmp") as name:
             case.prepare(Path(name) / "data")
-            core = self._cores.server
-            with (
-                servers.on_core(self._cores.load),
-                servers.ours(core, Path(name), case.settings) as server,
-            ):
+            with self.server(Path(name), case.settings) as server:
                 if case.loaded:
                     await_load(server)
                 with case.doing(server):
@@ -111,7 +114,7 @@ class Bench:
 def _await_rebalances(server: Running, load: subprocess.Popen[bytes]) -> None:
     """Until the large group has rebalanced once or twice. Raises CannotRun."""
     deadline = time.monotonic() + 120
-    while "rebalances_total{" not in _get(server, "/metrics") or (
+    while "rebalances_total{" not in page(server, "/metrics") or (
         _metric(server, "kafka_group_coordinator_members", "dynamic") < REBALANCING
     ):
         if load.poll() is not None or time.monotonic() > deadline:
@@ -120,11 +123,12 @@ def _await_rebalances(server: Running, load: subprocess.Popen[bytes]) -> None:
 
 
 def _metric(server: Running, name: str, label: str) -> float:
-    lines = _get(server, "/metrics").splitlines()
+    lines = page(server, "/metrics").splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(name) and label in line)
 
 
-def _get(server: Running, path: str) -> str:
+def page(server: Running, path: str) -> str:
+    """What it serves over HTTP. Raises OSError."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port + 1}{path}", timeout=60) as answer:
         return str(answer.read().decode())
 
@@ -139,7 +143,7 @@ def asking(server: Running, *paths: str) -> Iterator[None]:
         nonlocal asked
         while not ended.is_set():
             for path in paths:
-                if len(_get(server, path)) < 1_000:
+                if len(page(server, path)) < 1_000:
                     raise CannotRun(f"{path}: an answer that is too short")
                 asked += 1
             ended.wait(0.1)
@@ -160,7 +164,7 @@ def loading(server: Running) -> Iterator[None]:
     """The load has begun with the server, and has to go on until the end."""
     yield
     try:
-        _get(server, "/readyz")
+        page(server, "/readyz")
     except OSError:
         return
     say("    the load ended before the heartbeats did: give fewer --seconds")

@@ -167,12 +167,15 @@ class Expiry:
         if group.classic is not None:
             self._in_use = topics_in_use(group.classic, group.offsets.topics())
 
+    def spares(self, topic: str) -> bool:
+        """Whether no offset of a topic expires as things are."""
+        return self._group is None or not _may_expire(self._group) or topic in self._in_use
+
     def of(self, topic: str, value: OffsetCommitValue) -> int | None:
         """Wall-clock milliseconds; None while the offset is in use."""
-        group = self._group
-        if group is None or not _may_expire(group) or topic in self._in_use:
+        if self._group is None or self.spares(topic):
             return None
-        return _expires_at(group, value, self._limits)
+        return _expires_at(self._group, value, self._limits)
 
 
 def _forget(group: GroupMemory, topic: str, partition: int, out: Effects) -> None:

@@ -54,7 +54,7 @@ class OffsetStore:
         value = self._committed.get(topic, _NO_OFFSETS).get(partition)
         return None if value is None else decode_offset(value)
 
-    def topics(self) -> Iterable[str]:
+    def topics(self) -> Collection[str]:
         """The topics with committed offsets."""
         return self._committed.keys()
 

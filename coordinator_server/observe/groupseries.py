@@ -151,12 +151,14 @@ class GroupSeries:
         label = escaped(group_id)
         lines |= own_lines(label, gauges, self._tallies.of(group_id))
         offsets = OffsetLines(label, self._topics.end)
-        for number, status in enumerate(self._status.each_offset(group_id), start=1):
+        names = self._choice.exporter_names
+        each = self._status.each_offset(group_id, only_expiring=not names)
+        for number, status in enumerate(each, start=1):
             if number % AT_ONCE == 0:
                 yield ""
             offsets.expire(status.expire_ms)
-            if self._choice.exporter_names and number <= at_most:
+            if names and number <= at_most:
                 offsets.add(status.topic, status.partition, status.offset)
         lines |= offsets.lines()
-        if self._choice.exporter_names:
+        if names:
             lines |= exporter_lines(label, gauges)

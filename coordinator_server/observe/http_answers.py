@@ -86,6 +86,9 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> Any:
         return await handler(request)
     except BadRequest as problem:
         return error(400, str(problem))
+    except ConnectionError:
+        # Who asked has gone while the answer was made: nobody gets this one.
+        return error(503, "nobody is there any more")
     except web.HTTPException as raised:
         return error(raised.status, f"{request.method} {request.path}: {raised.reason}")
 

@@ -208,8 +208,11 @@ class StatusSource(Protocol):
         """A group in numbers, or None where there is none of that id."""
         ...
 
-    def each_offset(self, group_id: str) -> Iterator[OffsetStatus]:
-        """The committed offsets of a group, made one by one; those removed meanwhile are not."""
+    def each_offset(self, group_id: str, *, only_expiring: bool = False) -> Iterator[OffsetStatus]:
+        """The committed offsets of a group, made one by one; those removed meanwhile are not.
+
+        `only_expiring` leaves out those of topics whose offsets are in use.
+        """
         ...
 
     def groups(self) -> Sequence[GroupSummary]:

@@ -95,13 +95,18 @@ class CoordinatorStatus:
         """The committed offsets of a group, by topic and partition."""
         return list(self.each_offset(group_id))
 
-    def each_offset(self, group_id: str) -> Iterator[OffsetStatus]:
+    def each_offset(self, group_id: str, *, only_expiring: bool = False) -> Iterator[OffsetStatus]:
         """The committed offsets of a group one by one, by topic and partition."""
         group = self._coordinator.group(group_id)
         if group is None:
             return
         expiry = Expiry(group, self._world.limits)
+        spared = {topic for topic in group.offsets.topics() if expiry.spares(topic)}
+        if only_expiring and len(spared) == len(group.offsets.topics()):
+            return
         for topic, partition in sorted(group.offsets.partitions()):
+            if only_expiring and topic in spared:
+                continue
             value = group.offsets.get(topic, partition)
             # There is none if it is only pending, or has been removed meanwhile.
             if value is not None:

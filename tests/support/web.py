@@ -159,7 +159,7 @@ class FakeStatus:
         waiting = {"join": 1, "sync": 0, "pending": 1}
         return GroupGauges(summary.state, summary.generation, summary.members, waiting, None)
 
-    def each_offset(self, group_id: str) -> Iterator[OffsetStatus]:
+    def each_offset(self, group_id: str, *, only_expiring: bool = False) -> Iterator[OffsetStatus]:
         """One by one."""
         return iter(self.offsets(group_id))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import micro, profiling, stored, tails, work
+from benchmarks import micro, observability, profiling, stored, tails, work
 from benchmarks.tables import Measured, goals_table, measured_table, start_table, table
 from benchmarks.work import CREATE, FULL, HEARTBEAT, KAFKA, KFAKE, OURS, QUICK, Sample
 
@@ -142,3 +142,8 @@ def test_a_disturbance_is_judged_by_what_it_adds_to_a_quiet_run(
 def test_stored_groups_lie_where_the_coordinator_looks_for_them() -> None:
     ids = list(islice(stored.names_in(7), 3))
     assert stored.spread((each, stored.commits(each, 2, 0)) for each in ids).keys() == {7}
+
+
+def test_what_observing_costs_is_judged_by_the_runs_beside_it() -> None:
+    slower_and_slower = [10.0, 12.0, 14.0]
+    assert observability.percent_more(slower_and_slower, [11.55, 13.65]) == pytest.approx(5.0)

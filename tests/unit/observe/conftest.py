@@ -105,7 +105,7 @@ class FakeStatus:
     def group_ids(self) -> Sequence[str]:
         return sorted(self.summaries)
 
-    def each_offset(self, group_id: str) -> Iterator[OffsetStatus]:
+    def each_offset(self, group_id: str, *, only_expiring: bool = False) -> Iterator[OffsetStatus]:
         return iter(self.committed if group_id in self.summaries else ())
 
     def groups(self) -> Sequence[GroupSummary]:

@@ -265,3 +265,24 @@ async def test_a_port_in_use_is_an_error_and_leaves_nothing_behind(served: Serve
     with pytest.raises(OSError, match="in use"):
         await second.start()
     await second.stop()
+
+
+async def test_who_goes_away_during_a_scrape_leaves_no_trace(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    async def scrape() -> list[bytes]:
+        asked.set()
+        await gone.wait()
+        return [b"x 1\n"] * 2
+
+    monkeypatch.setattr(served.side.server._exposition, "scrape", scrape)
+    _, writer = await asyncio.open_connection("127.0.0.1", served.side.server.port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asked.wait()
+    writer.transport.abort()
+    await asyncio.sleep(0.05)
+    gone.set()
+    await served.get("/healthz")
+    assert caplog.records == []

@@ -76,3 +76,21 @@ async def test_a_group_in_numbers_tells_whom_it_waits_for(desk: Desk) -> None:
     gauges = status.gauges("group")
     assert gauges is not None
     assert gauges.waiting == {"join": 0, "sync": 2, "pending": 0}
+
+
+async def test_offsets_that_do_not_expire_are_not_looked_at_for_their_expiry(desk: Desk) -> None:
+    seat = desk.seat()
+    a = seat.member("a")
+    await seat.settled(a)
+    group = desk.coordinator.group("group")
+    assert group is not None
+    group.offsets.put("orders", 0, OffsetCommitValue(2, -1, "", 9_000))
+    status = CoordinatorStatus(desk.coordinator)
+    assert [each.expire_ms for each in status.each_offset("group")] == [None]
+    assert list(status.each_offset("group", only_expiring=True)) == []
+    a.leave()
+    await settle()
+    (expiring,) = status.each_offset("group", only_expiring=True)
+    assert expiring == status.offsets("group")[0]
+    assert expiring.expire_ms is not None
+    assert list(status.each_offset("nowhere")) == []
