@@ -46,10 +46,10 @@ def two_cores() -> Cores:
 
 
 @contextmanager
-def on_core(core: int) -> Iterator[None]:
-    """Processes started meanwhile stay on a core."""
+def on_core(core: int | None) -> Iterator[None]:
+    """Processes started meanwhile stay on a core; None lets them be on any."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, before if core is None else {core})
     try:
         yield
     finally:
@@ -103,7 +103,7 @@ def built(folder: str, into: Path) -> Path:
 
 
 @contextmanager
-def ours(core: int, directory: Path, settings: Mapping[str, str]) -> Iterator[Running]:
+def ours(core: int | None, directory: Path, settings: Mapping[str, str]) -> Iterator[Running]:
     """This project's server with its defaults: HTTP on, log lines written, commits synced."""
     port = free_port()
     given = {
@@ -128,7 +128,7 @@ def kfake(core: int, directory: Path, program: Path) -> Iterator[Running]:
 
 
 @contextmanager
-def _process(command: list[str], core: int, port: int, directory: Path) -> Iterator[Running]:
+def _process(command: list[str], core: int | None, port: int, directory: Path) -> Iterator[Running]:
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")
     }

@@ -13,7 +13,7 @@ func inParallel(o options, do func(worker, number int) (int64, error)) summary {
 	tallies := make([]tally, o.connections)
 	var next atomic.Int64
 	var wait sync.WaitGroup
-	watch := startWatch(o.pid)
+	watch := startWatch(o.pids)
 	for worker := range tallies {
 		wait.Add(1)
 		go func(worker int) {
@@ -89,7 +89,7 @@ func rebalance(o options) (summary, error) {
 		return summary{}, err
 	}
 	total := tally{}
-	watch := startWatch(o.pid)
+	watch := startWatch(o.pids)
 	for i := 0; i < o.count; i++ {
 		begun := time.Now()
 		answers, err := round(members)

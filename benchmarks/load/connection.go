@@ -17,6 +17,7 @@ type connection struct {
 	buffered *bufio.Reader
 	last     int32
 	answers  int64
+	port     int32 // of the coordinator that was found last
 }
 
 func dial(address string) (*connection, error) {
@@ -112,6 +113,7 @@ func (c *connection) findCoordinator(group string) error {
 	r.int32() // node id
 	host, port := r.text(), r.int32()
 	r.noError("FindCoordinator")
+	c.port = port
 	if r.err == nil && (key != group || host == "" || port <= 0) {
 		return fmt.Errorf("FindCoordinator of %s: %s at %s:%d", group, key, host, port)
 	}

@@ -9,14 +9,17 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 )
 
 type options struct {
-	address, mode                                                 string
-	connections, inFlight, partitions, members, count, pid, avoid int
-	seconds, warmup, every                                        time.Duration
-	run                                                           int64
+	address, mode                                            string
+	connections, inFlight, partitions, members, count, avoid int
+	seconds, warmup, every                                   time.Duration
+	pids                                                     []int
+	run                                                      int64
 }
 
 // groupName is new in every run, and not of the partition of the log that is to be avoided.
@@ -62,9 +65,21 @@ func parsed() options {
 	flag.DurationVar(&o.every, "every", 10*time.Millisecond, "paced: how often each connection sends a heartbeat")
 	flag.DurationVar(&o.seconds, "time", 3*time.Second, "heartbeat, commit, fetch, paced: how long to measure")
 	flag.DurationVar(&o.warmup, "warmup", time.Second, "heartbeat, commit, fetch: how long before that")
-	flag.IntVar(&o.pid, "pid", 0, "the server's process, whose CPU time and memory are reported")
+	pids := flag.String("pid", "", "the server's process, or several, whose CPU time and memory are reported")
 	flag.Parse()
+	o.pids = numbers(*pids)
 	return o
+}
+
+// numbers are separated by commas; what is none is left out.
+func numbers(text string) []int {
+	found := []int{}
+	for _, part := range strings.Split(text, ",") {
+		if n, err := strconv.Atoi(part); err == nil {
+			found = append(found, n)
+		}
+	}
+	return found
 }
 
 func run(o options) (summary, error) {

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net"
+	"strconv"
 )
 
 const (
@@ -188,7 +190,22 @@ func joined(address, group string) (*member, error) {
 	if err := ready(func() error { return m.findCoordinator(group) }); err != nil {
 		return nil, err
 	}
+	if err := m.moveTo(address); err != nil {
+		return nil, err
+	}
 	return m, m.settle()
+}
+
+// moveTo goes to the coordinator where that is another worker than the one that was asked.
+func (m *member) moveTo(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	found := strconv.Itoa(int(m.port))
+	if err != nil || found == port {
+		return err
+	}
+	m.Close()
+	m.connection, err = dial(net.JoinHostPort(host, found))
+	return err
 }
 
 func (m *member) beat() error {

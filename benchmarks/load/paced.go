@@ -18,7 +18,7 @@ func paced(o options) (summary, error) {
 	}
 	tallies := make([]tally, len(members))
 	var wait sync.WaitGroup
-	watch := startWatch(o.pid)
+	watch := startWatch(o.pids)
 	begun := time.Now()
 	for i, m := range members {
 		wait.Add(1)

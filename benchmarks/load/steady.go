@@ -227,7 +227,7 @@ func steady(o options, ask func(*member, int) question) (summary, error) {
 		total.remember(p.firstError)
 		p.tally = tally{owed: p.owed}
 	}
-	watch := startWatch(o.pid)
+	watch := startWatch(o.pids)
 	if err := runAll(pumps, o.seconds); err != nil {
 		return summary{}, err
 	}

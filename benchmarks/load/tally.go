@@ -79,22 +79,23 @@ func (t *tally) quantile(q float64) float64 {
 
 // summary is what is printed.
 type summary struct {
-	Mode        string  `json:"mode"`
-	Connections int     `json:"connections"`
-	InFlight    int     `json:"in_flight"`
-	Partitions  int     `json:"partitions"`
-	Members     int     `json:"members"`
-	Operations  int64   `json:"operations"` // heartbeats, commits, groups, connections, rebalances
-	Answers     int64   `json:"answers"`
-	Errors      int64   `json:"errors"`
-	FirstError  string  `json:"first_error,omitempty"`
-	Seconds     float64 `json:"seconds"`
-	P50         float64 `json:"p50_us"` // of an operation
-	P99         float64 `json:"p99_us"`
-	P999        float64 `json:"p999_us"`
-	CPU         float64 `json:"server_cpu_seconds"` // 0 without -pid
-	RSSBefore   int64   `json:"server_rss_before"`  // bytes
-	RSSAfter    int64   `json:"server_rss_after"`
+	Mode        string    `json:"mode"`
+	Connections int       `json:"connections"`
+	InFlight    int       `json:"in_flight"`
+	Partitions  int       `json:"partitions"`
+	Members     int       `json:"members"`
+	Operations  int64     `json:"operations"` // heartbeats, commits, groups, connections, rebalances
+	Answers     int64     `json:"answers"`
+	Errors      int64     `json:"errors"`
+	FirstError  string    `json:"first_error,omitempty"`
+	Seconds     float64   `json:"seconds"`
+	P50         float64   `json:"p50_us"` // of an operation
+	P99         float64   `json:"p99_us"`
+	P999        float64   `json:"p999_us"`
+	CPU         float64   `json:"server_cpu_seconds"`      // 0 without -pid
+	Each        []float64 `json:"server_cpu_seconds_each"` // by process
+	RSSBefore   int64     `json:"server_rss_before"`       // bytes
+	RSSAfter    int64     `json:"server_rss_after"`
 }
 
 func (t *tally) summary(w watched, operations int64) summary {
@@ -107,6 +108,7 @@ func (t *tally) summary(w watched, operations int64) summary {
 		P99:        t.quantile(0.99),
 		P999:       t.quantile(0.999),
 		CPU:        w.cpu,
+		Each:       w.each,
 		RSSBefore:  w.rssBefore,
 		RSSAfter:   w.rssAfter,
 	}
@@ -116,26 +118,47 @@ func (t *tally) summary(w watched, operations int64) summary {
 	return s
 }
 
-// watch observes the server's process while it is measured; pid 0 is none.
+// watch observes the server's processes while it is measured.
 type watch struct {
-	pid   int
+	pids  []int
 	begun time.Time
-	cpu   float64
+	cpu   []float64
 	rss   int64
 }
 
 type watched struct {
 	seconds, cpu        float64
+	each                []float64
 	rssBefore, rssAfter int64
 }
 
-func startWatch(pid int) watch {
-	return watch{pid, time.Now(), cpuSeconds(pid), rss(pid)}
+func startWatch(pids []int) watch {
+	return watch{pids, time.Now(), of(pids, cpuSeconds), sum(of(pids, rss))}
+}
+
+func of[number int64 | float64](pids []int, figure func(int) number) []number {
+	figures := make([]number, len(pids))
+	for i, pid := range pids {
+		figures[i] = figure(pid)
+	}
+	return figures
+}
+
+func sum[number int64 | float64](figures []number) number {
+	var total number
+	for _, each := range figures {
+		total += each
+	}
+	return total
 }
 
 func (w watch) stop() watched {
 	seconds := time.Since(w.begun).Seconds()
-	return watched{seconds, cpuSeconds(w.pid) - w.cpu, w.rss, rss(w.pid)}
+	each := of(w.pids, cpuSeconds)
+	for i, before := range w.cpu {
+		each[i] -= before
+	}
+	return watched{seconds, sum(each), each, w.rss, sum(of(w.pids, rss))}
 }
 
 // cpuSeconds is user and system time of all threads, in steps of a hundredth.
@@ -160,9 +183,6 @@ func rss(pid int) int64 {
 
 // procFields are those behind the command's name, which may hold spaces.
 func procFields(pid int, name string) []string {
-	if pid == 0 {
-		return nil
-	}
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name)
 	_, behind, _ := strings.Cut(string(text), ") ")
 	return strings.Fields(behind)

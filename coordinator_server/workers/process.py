@@ -83,7 +83,11 @@ class WorkerProcess:
         backoff = FIRST_BACKOFF_SECONDS
         while not self._stopping.is_set():
             began = time.monotonic()
-            code = await self._live()
+            try:
+                code = await self._live()
+            except Exception as error:  # noqa: BLE001 - whatever it is, try again later
+                code = None
+                self._report("worker_start_failed", worker=self.index, error=repr(error))
             if self._stopping.is_set():
                 return
             if time.monotonic() - began > STEADY_SECONDS:

@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from coordinator_server.cli import app
 from coordinator_server.storage.segments.checkpoint import (
     RECOVERY_POINTS_FILE,
     RecoveryPoints,
@@ -145,6 +147,18 @@ def test_a_journal_that_cannot_be_emptied_keeps_others_from_starting(tmp_path: P
     with pytest.raises(Unsettled, match="the journal of worker 1 of 3 has records"):
         take_over(tmp_path, shares(2), unreported)
     assert owners(tmp_path) == ["1of3"]
+
+
+def test_the_command_empties_the_journals_of_all_workers(tmp_path: Path) -> None:
+    crashed(tmp_path, Share(0, 2), 2, 1, 2)
+    crashed(tmp_path, Share(1, 2), 3, 5)
+    command = ["log", "checkpoint", "--data", str(tmp_path)]
+    done = CliRunner().invoke(app, command)
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "the journal is empty now")
+    assert owners(tmp_path) == []
+    assert records_of(tmp_path, 2) == [1, 2]
+    assert records_of(tmp_path, 3) == [5]
+    assert CliRunner().invoke(app, command).output == "the journal was empty\n"
 
 
 def test_checkpoints_go_to_who_has_the_partition_now_and_back(tmp_path: Path) -> None:
