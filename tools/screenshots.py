@@ -1,8 +1,9 @@
-"""Take the pictures of the page in `docs/screenshots`: `make screenshots`.
+"""Take the pictures of the page and the dashboard in `docs/screenshots`: `make screenshots`.
 
 A server with temporary data, real consumers that come, leave and die, requests that are refused and
-a member that does not come back: then the page is photographed while the group waits for it. Needs
-Chromium, takes about half a minute and leaves nothing behind but the pictures.
+a member that does not come back: then the page is photographed while the group waits for it, and
+Grafana's dashboard, which `tools/dashboard.py` draws. Needs Chromium and Prometheus, takes about
+half a minute and leaves nothing behind but the pictures.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import shutil
 import struct
 import sys
 import tempfile
+import time
 import zlib
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -25,6 +27,8 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.subscription import Subscription, encode_subscription
+from tools.dashboard import page as dashboard_page
+from tools.dashboard import prometheus
 from tools.demo import GROUP, TOPIC, DemoFailed, Screen, Server, Story, end, process
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "screenshots"
@@ -137,6 +141,16 @@ async def photograph(browser: Browser, http: str, shot: Shot) -> bytes:
     return picture
 
 
+async def photograph_dashboard(browser: Browser, drawn: str) -> bytes:
+    """Take the picture of the drawn dashboard."""
+    page = await browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")
+    await page.set_content(drawn)
+    picture = smaller(await page.screenshot(full_page=True))
+    print(f"dashboard.png: {len(picture) / 1024:.0f} KiB")
+    await page.close()
+    return picture
+
+
 def smaller(png: bytes) -> bytes:
     """The same picture, compressed as far as zlib goes: browsers prefer to be fast."""
     chunks, at = [], 8
@@ -160,6 +174,7 @@ def _chunk(kind: bytes, body: bytes) -> bytes:
 async def take(chromium: str) -> dict[str, bytes]:
     """The story, and the pictures of it; raises DemoFailed, Error."""
     pictures = {}
+    scraper = shutil.which("prometheus")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with tempfile.TemporaryDirectory(prefix="coordinator-screenshots-") as data:
         server, story = Server(data), Story(Screen())
@@ -169,9 +184,17 @@ async def take(chromium: str) -> dict[str, bytes]:
             async_playwright() as playwright,
         ):
             browser = await playwright.chromium.launch(executable_path=chromium, args=arguments)
+            begun, url = time.time(), ""
+            if scraper is not None:
+                url = await stack.enter_async_context(prometheus(scraper, Path(data), server.http))
             await Cast(server, story, stack).play()
             for shot in SHOTS:
                 pictures[shot.name] = await photograph(browser, server.http, shot)
+            if url:
+                drawn = await asyncio.to_thread(dashboard_page, url, begun, time.time())
+                pictures["dashboard"] = await photograph_dashboard(browser, drawn)
+            else:
+                print("dashboard.png is left as it is: no prometheus on this machine")
             await browser.close()
     return pictures
 
@@ -189,7 +212,7 @@ def main() -> int:
     try:
         for name, picture in asyncio.run(take(chromium)).items():
             (folder / f"{name}.png").write_bytes(picture)
-    except (DemoFailed, Error) as error:
+    except (DemoFailed, Error, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
