@@ -9,6 +9,7 @@ from coordinator_server.observe.families import (
     JMX_FAMILIES,
     LEFT_OUT,
     PREFIX,
+    SUPERVISOR_FAMILIES,
     Family,
 )
 
@@ -28,6 +29,14 @@ def metrics_page(note: str) -> str:
         *_table(_with_prefix(FAMILIES)),
         "",
         "With them come `process_*` and `python_info` of the Prometheus client.",
+        "",
+        "## Of several workers",
+        "",
+        "With `workers` above 1 all of this is told of all workers together: counters and",
+        "histograms are summed and never fall, gauges are summed, of ages, ratios and lags of the",
+        "loop the worst is shown. Besides:",
+        "",
+        *_table(_with_prefix(SUPERVISOR_FAMILIES)),
         "",
         "## Of single groups",
         "",

@@ -146,6 +146,12 @@ GROUP_FAMILIES: dict[str, Family] = {
 }
 """Series of single groups; only those of `metrics.groups.allow` have them."""
 
+SUPERVISOR_FAMILIES: dict[str, Family] = {
+    "workers": Family("gauge", "Worker processes.", ("state",)),
+    "worker_restarts_total": Family("counter", "Times a worker had ended and was started again."),
+}
+"""Only where there are several workers."""
+
 LEFT_OUT = Family(
     "gauge", "Groups and topics that have no series because there are too many.", ("kind",)
 )

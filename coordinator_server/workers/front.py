@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from yarl import URL
 
 from coordinator_server.config.listeners import Address
+from coordinator_server.observe.families import PREFIX, SUPERVISOR_FAMILIES
 from coordinator_server.observe.http_answers import application, error, whole_number
 from coordinator_server.observe.http_groups import MAX_LISTED
 from coordinator_server.observe.http_page import page_routes
@@ -31,7 +32,6 @@ from protocol.java import partition_for
 PATIENCE: Final = ClientTimeout(total=30.0, sock_connect=1.0)
 STREAMING: Final = ClientTimeout(total=None)
 SHUTDOWN_SECONDS: Final = 1.0
-_PREFIX: Final = "kafka_group_coordinator_"
 _NOT_HANDED_ON: Final = frozenset(
     {"connection", "content-length", "date", "host", "server", "transfer-encoding"}
 )
@@ -266,11 +266,11 @@ class _Own(Collector):
         """The workers, and how often they were started again."""
         workers = [seat.worker for seat in self._seats]
         ready = sum(worker.is_ready for worker in workers)
-        states = GaugeMetricFamily(_PREFIX + "workers", "Worker processes.", labels=["state"])
+        _, text, labels = SUPERVISOR_FAMILIES["workers"]
+        states = GaugeMetricFamily(PREFIX + "workers", text, labels=labels)
         states.add_metric(["ready"], ready)
         states.add_metric(["starting"], len(workers) - ready)
-        restarts = CounterMetricFamily(
-            _PREFIX + "worker_restarts_total", "Times a worker had ended and was started again."
-        )
+        text = SUPERVISOR_FAMILIES["worker_restarts_total"].help
+        restarts = CounterMetricFamily(PREFIX + "worker_restarts_total", text)
         restarts.add_metric([], sum(worker.restarts for worker in workers))
         return [states, restarts]

@@ -54,7 +54,7 @@ class Merged(Collector):
         if worker not in self._now or self._lives[worker] == pid:
             return
         for key, value in self._now.pop(worker).items():
-            if self._family_of(key[0]).type in ("counter", "histogram"):
+            if _only_grows(self._family_of(key[0])):
                 self._ended[key] += value
 
     def _family_of(self, sample: str) -> Metric:
@@ -86,6 +86,12 @@ class Merged(Collector):
             for key, value in samples.items():
                 values[key] = merged(key[0], values[key], value) if key in values else value
         return values
+
+
+def _only_grows(family: Metric) -> bool:
+    """Whether it counts; what a JMX exporter counts has no type."""
+    counts = family.type == "unknown" and family.name.endswith("_count")
+    return counts or family.type in ("counter", "histogram")
 
 
 def merged(name: str, one: float, other: float) -> float:

@@ -21,6 +21,9 @@ seconds_bucket{{le="1.0"}} {requests}
 seconds_bucket{{le="+Inf"}} {requests}
 seconds_count {requests}
 seconds_sum {ratio}
+# HELP commit_count As a JMX exporter counts.
+# TYPE commit_count untyped
+commit_count {requests}
 """
 
 
@@ -49,6 +52,7 @@ def test_counts_are_summed_and_of_ratios_the_largest_is_shown() -> None:
         'seconds_bucket{le="+Inf"}': 7,
         "seconds_count": 7,
         "seconds_sum": 0.75,
+        "commit_count": 7,
     }
 
 
@@ -60,6 +64,7 @@ def test_what_a_dead_worker_had_counted_stays_and_what_it_had_does_not() -> None
     there = shown(merged)
     assert there['requests_total{api="Heartbeat"}'] == 7
     assert there["seconds_count"] == 7
+    assert there["commit_count"] == 7
     assert there["groups"] == 2
     taken(merged, 1, 102, requests=1, groups=5, ratio=0.5)
     there = shown(merged)
