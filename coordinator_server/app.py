@@ -2,9 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
-import resource
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -51,19 +48,12 @@ from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import Journal, Report
 from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.storage import MAX_APPEND_BYTES, TOPIC, SegmentStorage
-from coordinator_server.systemd import told_to_systemd
-from coordinator_server.topics.catalog import CorruptCatalog
 from coordinator_server.topics.directories import Directories
-from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.service import Topics
 from coordinator_server.topics.validation import BatchRules
 
 if TYPE_CHECKING:
     from coordinator_server.observe.http import HttpServer
-
-
-class CannotStart(Exception):
-    """The data directory does not fit the settings; the message says what and where."""
 
 
 _BAD_ENDS: Final = ("_failed", "_ended", "_cut", "_long", "_skipped", "_unasked")
@@ -392,46 +382,3 @@ class App:
 def level_of(event: str) -> str:
     """How important a line of the log is, by its event."""
     return "warning" if event.endswith(_BAD_ENDS) else "info"
-
-
-async def serve(config: Config) -> None:
-    """Serve until SIGTERM or SIGINT. Raises CannotStart, OSError."""
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    try:
-        app = App(config)
-    except (ValueError, CorruptCatalog, TopicError) as error:
-        raise CannotStart(str(error)) from error
-    await app.start()
-    calm_collector()
-    async with told_to_systemd(app.status.partitions) as tell_stopping:
-        await stopping.wait()
-        tell_stopping()
-        app.report("server_stopping")
-        await app.stop()
-    app.report("server_stopped")
-
-
-def calm_collector() -> None:
-    """What is there now stays: later collections need not look at it, and rarely at the rest."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
-
-
-def allow_many_files() -> None:
-    """As many open connections and segments as the system lets us have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def main(config: Config) -> int:
-    """Run a server until it is told to stop; the exit code."""
-    import uvloop
-
-    allow_many_files()
-    uvloop.run(serve(config))
-    return 0

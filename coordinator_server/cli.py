@@ -134,15 +134,15 @@ def _run(
 
     # A name server may keep us waiting; nobody else should.
     threading.Thread(target=look_up_advertised, daemon=True).start()
-    from coordinator_server import app as server
+    from coordinator_server import serving
 
     try:
         if config.workers == 1:
-            return server.main(config)
+            return serving.main(config)
         from coordinator_server.workers import supervisor
 
         return supervisor.main(config)
-    except (OSError, server.CannotStart) as error:
+    except (OSError, serving.CannotStart) as error:
         logger.error("cannot_run", error=_words(error))
         return 1
 

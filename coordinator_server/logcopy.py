@@ -14,7 +14,8 @@ from coordinator_server.storage.segments.files import SYSTEM_FILES
 from coordinator_server.topics.directories import EPOCHS_FILE
 from protocol.batch import LogRecord, build_batch, stamped
 from protocol.errors import Malformed
-from protocol.records import UnknownKey, decode_key, decode_marker, decode_value
+from protocol.markers import decode_marker
+from protocol.records import UnknownKey, decode_key, decode_value
 
 ABORT_KEY: Final = b"\0\0\0\0"
 """Version and type of a control record that aborts a transaction."""

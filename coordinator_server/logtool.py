@@ -28,6 +28,7 @@ from protocol.batch import (
 )
 from protocol.errors import Malformed
 from protocol.history import RebalanceHistoryKey, decode_history, history_form
+from protocol.markers import decode_marker
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -38,7 +39,6 @@ from protocol.records import (
     RecordValue,
     UnknownKey,
     decode_key,
-    decode_marker,
     decode_value,
 )
 from protocol.subscription import decode_assignment, decode_subscription

@@ -13,6 +13,7 @@ from crc32c import crc32c
 
 from protocol.compression import decompress
 from protocol.errors import Malformed
+from protocol.varints import TABULATED, VARINTS, read_varint, varint
 
 MAGIC: Final = 2
 HEADER_BYTES: Final = 61
@@ -32,6 +33,8 @@ _CHECKED = Struct(">hiqqqhii")
 """What the checksum covers of the header."""
 _START = Struct(">qiibI")
 _LENGTH = Struct(">qi")
+_FRAMING: Final = 16
+"""At least what a short record has beside its key and value."""
 
 Header = tuple[str, bytes]
 
@@ -145,49 +148,25 @@ def _record(record: LogRecord, delta: int, base_timestamp: int) -> bytes:
         or value is None
         or record.headers
         or record.timestamp != base_timestamp
-        or len(key) + len(value) + delta >= _TABULATED - _FRAMING
+        or len(key) + len(value) + delta >= TABULATED - _FRAMING
     ):
         return _unusual_record(record, delta, base_timestamp)
-    number, key_size, value_size = _VARINTS[delta], _VARINTS[len(key)], _VARINTS[len(value)]
+    number, key_size, value_size = VARINTS[delta], VARINTS[len(key)], VARINTS[len(value)]
     size = 3 + len(number) + len(key_size) + len(key) + len(value_size) + len(value)
-    return b"".join((_VARINTS[size], b"\0\0", number, key_size, key, value_size, value, b"\0"))
+    return b"".join((VARINTS[size], b"\0\0", number, key_size, key, value_size, value, b"\0"))
 
 
 def _unusual_record(record: LogRecord, delta: int, base_timestamp: int) -> bytes:
     """A record with nulls, headers or a time of its own, or a long one."""
-    parts = [b"\0", _varint(record.timestamp - base_timestamp), _varint(delta)]
+    parts = [b"\0", varint(record.timestamp - base_timestamp), varint(delta)]
     for blob in (record.key, record.value):
-        parts += (b"\x01",) if blob is None else (_varint(len(blob)), blob)
-    parts.append(_varint(len(record.headers)))
+        parts += (b"\x01",) if blob is None else (varint(len(blob)), blob)
+    parts.append(varint(len(record.headers)))
     for name, value in record.headers:
         raw = name.encode()
-        parts += (_varint(len(raw)), raw, _varint(len(value)), value)
+        parts += (varint(len(raw)), raw, varint(len(value)), value)
     body = b"".join(parts)
-    return _varint(len(body)) + body
-
-
-def _varint(number: int) -> bytes:
-    """A zigzag varint."""
-    if 0 <= number < _TABULATED:
-        return _VARINTS[number]
-    return _long_varint(number)
-
-
-def _long_varint(number: int) -> bytes:
-    number = number << 1 if number >= 0 else (-number << 1) - 1
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-_TABULATED: Final = 1024
-"""The lengths and deltas that nearly every record has."""
-_FRAMING: Final = 16
-"""At least what a short record has beside its key and value."""
-_VARINTS: Final = [_long_varint(number) for number in range(_TABULATED)]
+    return varint(len(body)) + body
 
 
 # --- walking ---
@@ -368,12 +347,12 @@ def _read_record(
 def _read_any_record(
     body: bytes, at: int, header: BatchHeader, timestamp: int | None
 ) -> tuple[LogRecord, int]:
-    size, at = _read_varint(body, at)
+    size, at = read_varint(body, at)
     end = at + size
     if size < 0 or end > len(body):
         raise Malformed(f"a record of {size} bytes, {len(body) - at} are there")
-    timestamp_delta, at = _read_varint(body, at + 1)
-    offset_delta, at = _read_varint(body, at)
+    timestamp_delta, at = read_varint(body, at + 1)
+    offset_delta, at = read_varint(body, at)
     key, at = _read_blob(body, at, end)
     value, at = _read_blob(body, at, end)
     headers: tuple[Header, ...] = ()
@@ -399,7 +378,7 @@ def _read_any_record(
 
 
 def _read_headers(body: bytes, at: int, end: int) -> tuple[tuple[Header, ...], int]:
-    count, at = _read_varint(body, at)
+    count, at = read_varint(body, at)
     if not 0 <= count <= end - at:
         raise Malformed(f"a record with {count} headers in {end - at} bytes")
     headers = []
@@ -416,26 +395,9 @@ def _read_blob(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
         size >>= 1
         at += 1
     else:
-        size, at = _read_varint(body, at)
+        size, at = read_varint(body, at)
         if size < 0:
             return None, at
     if at + size > end:
         raise Malformed(f"a field of {size} bytes, {end - at} are there")
     return body[at : at + size], at + size
-
-
-def _read_varint(body: bytes, at: int) -> tuple[int, int]:
-    byte = body[at]
-    at += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
-    number = byte & 0x7F
-    shift = 7
-    while byte > 0x7F:
-        if shift > 63:
-            raise Malformed("a varint of more than 10 bytes")
-        byte = body[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-    return (number >> 1) ^ -(number & 1), at

@@ -16,21 +16,12 @@ from typing import Any
 from protocol.decoder import MAX_STRING
 from protocol.schema import Array, FieldLayout, Fixed, Struct, Variable, Wire, layout
 from protocol.source import Source
+from protocol.varints import uvarint
 
 Encoder = Callable[[Any], bytes]
 """message -> the bytes of its body."""
 
 BYTE = tuple(bytes([value]) for value in range(256))
-
-
-def uvarint(value: int) -> bytes:
-    """The varint of a number that is not negative."""
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)
 
 
 def string_length(length: int) -> bytes:

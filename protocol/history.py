@@ -37,6 +37,7 @@ from typing import Any, Final, NamedTuple
 
 from protocol.errors import Malformed
 from protocol.reader import Reader
+from protocol.varints import ONE_BYTE, uvarint
 
 REBALANCE_HISTORY_TYPE: Final = 32766
 HISTORY_VERSION: Final = 0
@@ -188,11 +189,11 @@ class _Members:
         self.indexes: dict[HistoryMember, int] = {}
 
     def index(self, member: HistoryMember) -> bytes:
-        return _uvarint(self.indexes.setdefault(member, len(self.indexes)))
+        return uvarint(self.indexes.setdefault(member, len(self.indexes)))
 
     def list(self, members: Iterable[HistoryMember]) -> bytes:
         indexes = [self.index(member) for member in members]
-        return _uvarint(len(indexes) + 1) + b"".join(indexes)
+        return uvarint(len(indexes) + 1) + b"".join(indexes)
 
 
 def _encode(value: RebalanceHistoryValue) -> bytes:
@@ -209,9 +210,9 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
         members.list(value.joined),
         members.list(value.left),
         members.list(value.evicted),
-        _uvarint(len(waits) + 1),
+        uvarint(len(waits) + 1),
         *waits,
-        _uvarint(len(rounds) + 1),
+        uvarint(len(rounds) + 1),
         *rounds,
         b"\0",
     )
@@ -228,7 +229,7 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
             _text(value.reason),
             _text(value.outcome),
             _text(value.state_before),
-            _uvarint(len(members.indexes) + 1),
+            uvarint(len(members.indexes) + 1),
             *map(_member, members.indexes),
             *tail,
         )
@@ -251,23 +252,13 @@ def cut_text(text: str, limit: int = MAX_HISTORY_TEXT) -> bytes:
 def _text(text: str) -> bytes:
     raw = text.encode("utf-8", "replace")
     if len(raw) < 0x7F:
-        return _ONE_BYTE[len(raw) + 1] + raw
+        return ONE_BYTE[len(raw) + 1] + raw
     raw = cut_text(text)
-    return _uvarint(len(raw) + 1) + raw
+    return uvarint(len(raw) + 1) + raw
 
 
 def _nullable(text: str | None) -> bytes:
     return b"\0" if text is None else _text(text)
-
-
-def _uvarint(number: int) -> bytes:
-    """Of a number below 16384, which is more than can be listed in a value."""
-    if number < 0x80:
-        return _ONE_BYTE[number]
-    return bytes((number & 0x7F | 0x80, number >> 7))
-
-
-_ONE_BYTE: Final = [bytes((number,)) for number in range(0x80)]
 
 
 # --- reading ---

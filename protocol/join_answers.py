@@ -9,9 +9,10 @@ from typing import Final
 
 from protocol.api_keys import ApiKey
 from protocol.codec import response_encoder
-from protocol.encoder import string_length, uvarint
+from protocol.encoder import string_length
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
+from protocol.varints import uvarint
 
 JOIN_FLEXIBLE: Final = 6
 SYNC_FLEXIBLE: Final = 4

@@ -10,10 +10,11 @@ from functools import lru_cache
 from struct import Struct
 from typing import Final
 
-from protocol.encoder import string_length, uvarint
+from protocol.encoder import string_length
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestTopic
 from protocol.records import decode_offset, is_plain_offset
+from protocol.varints import uvarint
 
 COMMIT_FLEXIBLE: Final = 8
 FETCH_FLEXIBLE: Final = 6

@@ -34,8 +34,7 @@ class OffsetRun:
         The batch is of no producer. Returns where the first other record begins, and how many were
         taken. Varints are read in place: of a record's fields none has more than two bytes.
         """
-        offsets, number, begin = self._offsets, int.from_bytes, at
-        taken = 0
+        offsets, number, begin, taken = self._offsets, int.from_bytes, at, 0
         try:
             while taken < count:
                 at = begin
@@ -61,9 +60,8 @@ class OffsetRun:
                 at += 1
                 metadata = body[at + 14]
                 rest = value_end - at - metadata
-                odd = (size | key_size | value_size) & 1
                 if (
-                    odd
+                    (size | key_size | value_size) & 1
                     or size > 0x3FFF
                     or at + (value_size >> 1) != value_end
                     or body[value_end]

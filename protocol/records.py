@@ -20,6 +20,7 @@ from protocol.history import (
     encode_history_key,
 )
 from protocol.reader import Reader, Tag
+from protocol.varints import uvarint
 
 LEGACY_OFFSET_COMMIT_TYPE: Final = 0
 OFFSET_COMMIT_TYPE: Final = 1
@@ -167,7 +168,7 @@ def encode_value(value: RecordValue) -> bytes:
     return b"".join(
         (
             _OFFSET_HEAD.pack(4, value.offset, value.leader_epoch),
-            _uvarint(len(metadata) + 1),
+            uvarint(len(metadata) + 1),
             metadata,
             _LONG.pack(value.commit_timestamp),
             _encode_tags(tags),
@@ -224,7 +225,7 @@ def _encode_group_with_tags(value: GroupMetadataValue) -> bytes:
         string(value.protocol),
         string(value.leader),
         _LONG.pack(value.current_state_timestamp),
-        _uvarint(len(value.members) + 1),
+        uvarint(len(value.members) + 1),
     ]
     for member in value.members:
         parts += (
@@ -266,28 +267,14 @@ def _compact_string(text: str | None) -> bytes:
 
 
 def _compact_bytes(raw: bytes) -> bytes:
-    return _uvarint(len(raw) + 1) + raw
-
-
-def _uvarint(number: int) -> bytes:
-    if number < 0x80:
-        return _ONE_BYTE[number]
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-_ONE_BYTE: Final = [bytes((number,)) for number in range(0x80)]
+    return uvarint(len(raw) + 1) + raw
 
 
 def _encode_tags(tags: Sequence[Tag]) -> bytes:
     if not tags:
         return b"\0"
-    fields = [_uvarint(tag) + _uvarint(len(raw)) + raw for tag, raw in sorted(tags)]
-    return _uvarint(len(tags)) + b"".join(fields)
+    fields = [uvarint(tag) + uvarint(len(raw)) + raw for tag, raw in sorted(tags)]
+    return uvarint(len(tags)) + b"".join(fields)
 
 
 # --- reading ---
@@ -437,16 +424,3 @@ def _decode_member(reader: Reader, version: int) -> MemberMetadata:
         assignment=reader.blob(compact=compact),
         tags=reader.tags() if compact else (),
     )
-
-
-# --- transaction markers ---
-
-
-def decode_marker(key: bytes) -> bool:
-    """Whether a control record commits its transaction, or aborts it. Raises Malformed."""
-    reader = Reader(key, "control record key")
-    reader.int16()
-    kind = reader.int16()
-    if kind not in (0, 1):
-        raise Malformed(f"control record of type {kind}, expected 0 (abort) or 1 (commit)")
-    return kind == 1

@@ -20,11 +20,10 @@ from protocol.batch import (
     MAX_DECOMPRESSED_BYTES,
     BatchHeader,
     _read_blob,
-    _read_varint,
-    _varint,
 )
 from protocol.compression import decompress
 from protocol.errors import Malformed
+from protocol.varints import read_varint, varint
 
 _DELETE_HORIZON: Final = 0x40
 
@@ -64,15 +63,15 @@ def raw_records(header: BatchHeader, buffer: bytes, at: int = 0) -> Iterator[Raw
 
 
 def _raw_record(body: bytes, at: int, header: BatchHeader) -> tuple[RawRecord, int]:
-    size, at = _read_varint(body, at)
+    size, at = read_varint(body, at)
     end = at + size
     if size < 0 or end > len(body):
         raise Malformed(f"a record of {size} bytes, {len(body) - at} are there")
     attributes = body[at : at + 1]
-    timestamp_delta, tail_at = _read_varint(body, at + 1)
-    offset_delta, at = _read_varint(body, tail_at)
+    timestamp_delta, tail_at = read_varint(body, at + 1)
+    offset_delta, at = read_varint(body, tail_at)
     key, at = _read_blob(body, at, end)
-    value_size, _ = _read_varint(body, at)
+    value_size, _ = read_varint(body, at)
     record = RawRecord(
         header.base_offset + offset_delta,
         header.base_timestamp + timestamp_delta,
@@ -92,8 +91,8 @@ def rewritten(header: BatchHeader, records: Sequence[RawRecord], horizon: int | 
     base_timestamp = header.base_timestamp if horizon is None else horizon
     parts: list[bytes] = []
     for record in records:
-        delta = _varint(record.timestamp - base_timestamp)
-        size = _varint(1 + len(delta) + len(record.tail))
+        delta = varint(record.timestamp - base_timestamp)
+        size = varint(1 + len(delta) + len(record.tail))
         parts += (size, record.attributes, delta, record.tail)
     body = b"".join(parts)
     attributes = header.attributes & ~(_COMPRESSION | _DELETE_HORIZON)

@@ -5,11 +5,11 @@ from coordinator_server.group.replay import apply, apply_packed, end_transaction
 from coordinator_server.storage.base import CorruptLog, LogRecord, PartitionLog
 from protocol.errors import Malformed
 from protocol.history import PackedHistory, is_known_history
+from protocol.markers import decode_marker
 from protocol.offset_runs import OffsetRun
 from protocol.records import (
     UnknownKey,
     decode_key,
-    decode_marker,
     decode_value,
 )
 

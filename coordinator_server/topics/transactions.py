@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from coordinator_server.storage.segments.log import SegmentLog
 from protocol.batch import BatchHeader, batches, read_records
-from protocol.records import decode_marker
+from protocol.markers import decode_marker
 
 CHUNK_BYTES: Final = 1024 * 1024
 

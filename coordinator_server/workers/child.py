@@ -12,7 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from coordinator_server import app as server
+from coordinator_server import serving
+from coordinator_server.app import App
 from coordinator_server.config import Config
 from coordinator_server.net.directory import WorkersDirectory
 from coordinator_server.observe import log
@@ -41,7 +42,7 @@ class Worker:
         self._channel = channel
         self._told = False
         self._drops: set[asyncio.Task[None]] = set()
-        self.app = server.App(plan.config, take=self._take)
+        self.app = App(plan.config, take=self._take)
         if self._leads:
             self._catalog.on_change(self._tell_soon)
 
@@ -143,7 +144,7 @@ async def serve(plan: Plan, control: socket.socket) -> None:
     worker = Worker(plan, channel)
     await worker.start()
     talking = asyncio.gather(worker.listen(), worker.tell_partitions())
-    server.calm_collector()
+    serving.calm_collector()
     await stopping.wait()
     await worker.app.stop()
     worker.app.report("server_stopped")
@@ -180,7 +181,7 @@ def main() -> int:
         return ORPHANED
     config = plan.config
     log.configure(level=config.log_level, line_format=config.log_format, node_id=plan.node_id)
-    server.allow_many_files()
+    serving.allow_many_files()
     try:
         uvloop.run(serve(plan, control))
     except (OSError, ValueError) as error:

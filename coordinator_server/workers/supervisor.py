@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
-from coordinator_server.app import CannotStart, allow_many_files, level_of
+from coordinator_server.app import level_of
 from coordinator_server.config import Config
 from coordinator_server.ids import SystemIds
 from coordinator_server.net.sockets import bind
 from coordinator_server.observe import log
 from coordinator_server.ports import TopicInfo
+from coordinator_server.serving import CannotStart, allow_many_files
 from coordinator_server.site import hold, open_catalog
 from coordinator_server.storage.segments.shares import WHOLE, Share, Unsettled, take_over
 from coordinator_server.systemd import told_to_systemd

@@ -18,6 +18,7 @@ from protocol.history import (
     history_form,
     is_known_history,
 )
+from protocol.markers import decode_marker
 from protocol.records import (
     NO_TOPIC_ID,
     GroupMetadataKey,
@@ -26,7 +27,6 @@ from protocol.records import (
     OffsetCommitKey,
     OffsetCommitValue,
     decode_key,
-    decode_marker,
     decode_value,
 )
 from protocol.subscription import decode_assignment, subscribed_topics

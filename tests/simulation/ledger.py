@@ -7,13 +7,13 @@ from typing import NamedTuple
 from coordinator_server.group.machine import Group
 from coordinator_server.storage.base import LogRecord
 from protocol.history import RebalanceHistoryKey
+from protocol.markers import decode_marker
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
     decode_key,
-    decode_marker,
     decode_value,
 )
 

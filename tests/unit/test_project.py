@@ -1,5 +1,6 @@
 """The project itself: rules of dependency, and the package as others install it."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -124,3 +125,24 @@ def test_a_skipped_test_fails_in_ci_alone(tmp_path: Path, ci: str, code: int, la
     )
     assert ended.returncode == code, ended.stdout
     assert last in ended.stdout
+
+
+MAX_FILE_LINES = 430
+MAX_FUNCTION_LINES = 60
+
+
+def test_files_and_functions_can_be_read_in_one_go() -> None:
+    listed = run("git", "ls-files", "*.py")
+    if listed.returncode:
+        pytest.skip("no git checkout")
+    long: list[str] = []
+    for name in listed.stdout.split():
+        text = (ROOT / name).read_text()
+        if text.count("\n") > MAX_FILE_LINES:
+            long.append(f"{name}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > MAX_FUNCTION_LINES:
+                    long.append(f"{name}:{node.lineno} {node.name}: {lines} lines")
+    assert long == []

@@ -3,12 +3,12 @@
 import pytest
 
 from protocol.codec import request_encoder, response_encoder
-from protocol.encoder import uvarint
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse
 from protocol.messages.fetch import FetchRequest, ReplicaState
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.list_groups import ListGroupsRequest
+from protocol.varints import uvarint
 
 
 @pytest.mark.parametrize(

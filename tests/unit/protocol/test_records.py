@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from protocol.batch import read_header, read_records
 from protocol.errors import Malformed
+from protocol.markers import decode_marker
 from protocol.records import (
     NO_TOPIC_ID,
     GroupMetadataKey,
@@ -20,7 +21,6 @@ from protocol.records import (
     RecordKey,
     UnknownKey,
     decode_key,
-    decode_marker,
     decode_value,
     encode_key,
     encode_value,
