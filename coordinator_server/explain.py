@@ -70,9 +70,10 @@ def _headline(group: Form) -> str:
     if group["state"] is None:
         gone = "gone" if group["rebalances"] else "there is no such group"
         return f"group {group['group']}: {gone}"
+    count = len(group["members"])
     return (
         f"group {group['group']}: {group['state']}, generation {group['generation']}, "
-        f"{len(group['members'])} members, protocol {group['protocol'] or '-'}"
+        f"{count} {'member' if count == 1 else 'members'}, protocol {group['protocol'] or '-'}"
     )
 
 

@@ -74,8 +74,9 @@ def _check(call: Call, request: JoinGroupRequest, services: Services) -> ErrorCo
         refuse = Refuse(
             ErrorCode.INVALID_SESSION_TIMEOUT,
             Rule.SESSION_TIMEOUT_OUT_OF_RANGE,
-            f"it asked for a session of {request.session_timeout_ms} ms, the group.min and "
-            f"group.max.session.timeout.ms allow {shortest} to {longest}",
+            f"it asked for a session of {request.session_timeout_ms} ms, "
+            "group.min.session.timeout.ms and group.max.session.timeout.ms allow "
+            f"{shortest} to {longest}",
         )
         instance_id = request.group_instance_id
         return refused(call, services, group_id, refuse, request.member_id, instance_id)

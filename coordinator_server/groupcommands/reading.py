@@ -56,6 +56,8 @@ def list_groups(
         answer["groups"] = [group for group in listed if group["state"] in wanted]
     if not show(answer, form):
         (tables.print_groups if over_http else tables.print_kafka_groups)(answer["groups"])
+        if not wanted:
+            tables.print_findings(answer.get("findings", ()))
 
 
 def _state(text: str) -> str:

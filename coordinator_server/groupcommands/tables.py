@@ -43,6 +43,13 @@ def print_groups(groups: Iterable[Form]) -> None:
     print_table(columns, ((*_summary(group), _last(group["last_rebalance"])) for group in groups))
 
 
+def print_findings(findings: Sequence[Form]) -> None:
+    """Who flaps and which groups do not come to rest, under the list."""
+    out = console()
+    for number, finding in enumerate(findings):
+        out.print(Text(f"{'' if number else chr(10)}{finding['sentence']}"))
+
+
 def _summary(group: Form) -> tuple[object, ...]:
     return tuple(group[key] for key in ("group", "state", "protocol", "generation", "members"))
 

@@ -74,7 +74,8 @@ ANSWERS: dict[str, tuple[int, Any]] = {
             "groups": [
                 {**GROUP, "members": 2, "last_rebalance": EVENT},
                 {**GROUP, "group": "quiet", "members": 0, "last_rebalance": None},
-            ]
+            ],
+            "findings": [{"sentence": "client 'bob' made group 'a/b' rebalance 7 times"}],
         },
     ),
     "/api/groups/a%2Fb/why": (

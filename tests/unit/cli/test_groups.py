@@ -14,12 +14,20 @@ from tests.support.httpanswers import ANSWERS, CHANGES
 
 def test_groups_are_listed_one_per_line(http: str) -> None:
     code, out, _ = invoke("groups", "list", "--http", http)
-    header, first, second = out.splitlines()
+    header, first, second, _, finding = out.splitlines()
     assert code == 0
+    assert finding == "client 'bob' made group 'a/b' rebalance 7 times"
     assert header.split()[:3] == ["GROUP", "STATE", "PROTOCOL"]
     assert first.split()[:5] == ["a/b", "Stable", "range", "2", "2"]
     assert first.rstrip().endswith("member_joined")
     assert second.rstrip().endswith("-")
+
+
+def test_a_group_of_one_has_one_member() -> None:
+    group = {"group": "g", "state": "Stable", "generation": 1, "protocol": "range"}
+    told: dict[str, Any] = {"findings": [], "rebalances": [], "refusals": []}
+    first = next(iter(why_lines({**group, **told, "members": [{}]})))
+    assert first == "group g: Stable, generation 1, 1 member, protocol range"
 
 
 def test_why_names_reason_culprit_and_cost(http: str) -> None:
