@@ -187,19 +187,6 @@ REBALANCE = "rebalance of 1,000 members, per request"
 MEMBERS = 1_000
 
 
-async def _rounds(clients: list[Client], chunks: list[bytes], rounds: int) -> None:
-    """Every client hands over its chunk, and all wait for all, as often as is asked for."""
-    for _ in range(rounds):
-        late = []
-        for client, chunk in zip(clients, chunks, strict=True):
-            client.late.clear()
-            if not client.give(chunk):
-                late.append(client)
-        for client in late:
-            await client.late.wait()
-            client.take()
-
-
 async def measure(name: str, seconds: float, profile: cProfile.Profile | None) -> float:
     """Microseconds of CPU per request."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:

@@ -1,24 +1,11 @@
 """All tables from records, each written as soon as it is known."""
 
 from collections.abc import Callable
-from typing import Final
 
 from pyspark.sql import DataFrame
 
 from pipeline import gold_groups, gold_offsets, gold_rebalances
 from pipeline.store import BY_NAME, Store
-
-ORDER: Final = (
-    "offset_commits",
-    "commit_rate",
-    "generations",
-    "rebalances",
-    "members",
-    "flapping",
-    "lag",
-    "hot_partitions",
-)
-"""In which they are made; `end_offsets` is there before."""
 
 
 class Gold:

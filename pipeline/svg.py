@@ -6,8 +6,6 @@ from html import escape
 from typing import Final, NamedTuple
 
 WIDTH: Final = 1000
-AXIS: Final = 22
-"""Height of a time axis below its rows."""
 
 REASONS: Final = (
     "member_joined",

@@ -17,8 +17,6 @@ from protocol.records import decode_offset, is_plain_offset
 from protocol.varints import uvarint
 
 COMMIT_FLEXIBLE: Final = 8
-FETCH_FLEXIBLE: Final = 6
-FETCH_BATCHED: Final = 8
 
 Found = bytes | ErrorCode | None
 """An offset as its record has it, the error why it is not told, or None where there is none."""

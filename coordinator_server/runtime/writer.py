@@ -43,7 +43,6 @@ class Writer:
         failed: Callable[[BaseException], None],
     ) -> None:
         self.durable = 0
-        self.records_appended = 0
         self._log = log
         self._max_bytes = max_append_bytes
         self._clock = clock
@@ -141,7 +140,6 @@ class Writer:
             return
         records, self._open, self._open_bytes = self._open, [], _BATCH_BYTES
         number, self._number = self._number, self._number + 1
-        self.records_appended += len(records)
         try:
             future = self._log.append(records)
         except Exception as error:  # noqa: BLE001 - an append may fail at once, too
