@@ -54,15 +54,16 @@ class Case(NamedTuple):
 class Bench:
     """The load generator on its core, and the server on the other."""
 
-    def __init__(self, program: Path, seconds: float) -> None:
+    def __init__(self, program: Path, seconds: float, every_ms: int = EVERY_MS) -> None:
         self._program = program
+        self._every_ms = every_ms
         self._seconds = seconds
         self._cores = servers.two_cores()
 
     def heartbeats(self, server: Running) -> Sample:
         """One run. Raises CannotRun."""
         command = self._command(server, "paced", connections=MEMBERS, avoid=LARGE_PARTITION)
-        command += [f"-every={EVERY_MS}ms", f"-time={self._seconds:g}s"]
+        command += [f"-every={self._every_ms}ms", f"-time={self._seconds:g}s"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         sample = Sample.read(done.stdout) if done.returncode == 0 else None
         if sample is None or sample.errors:

@@ -17,7 +17,7 @@ SLICE_SECONDS: Final = 0.002
 """After how much work others get their turn; a piece that is begun is ended first."""
 
 MOST_PAUSE_SECONDS: Final = 0.05
-"""They have the loop for themselves for as long as the slice took, but no longer than this."""
+"""They have the loop for twice as long as the slice took, but no longer than this."""
 
 SAMPLES_AT_ONCE: Final = 100
 """Samples of one piece; they take prometheus_client less than a millisecond."""
@@ -62,7 +62,7 @@ class Exposition:
                     slices.append("".join(pieces).encode())
                     pieces.clear()
                     # On a busy machine slices take long, and others need their time all the more.
-                    await asyncio.sleep(min(perf_counter() - began, MOST_PAUSE_SECONDS))
+                    await asyncio.sleep(min(2 * (perf_counter() - began), MOST_PAUSE_SECONDS))
                     began = perf_counter()
             slices.append("".join(pieces).encode())
             return [part for part in slices if part]

@@ -18,7 +18,7 @@ from coordinator_server.observe.serieslines import (
 )
 from coordinator_server.observe.status import GroupGauges, StatusSource
 
-AT_ONCE = 32
+AT_ONCE = 8
 """Groups or offsets after which others may have their turn."""
 
 
