@@ -186,6 +186,7 @@ def main() -> int:
         print(f"{error}: this is cProfile of benchmarks.turn instead, which has no network")
         command = [sys.executable, "-m", "benchmarks.turn", "--profile", "--repeat=1"]
         return subprocess.run(command, check=False).returncode
+    servers.raise_priority()
     try:
         print(report(profiles(program, names, given.seconds)))
     except CannotRun as error:

@@ -217,6 +217,7 @@ def parsed() -> argparse.Namespace:
 def main() -> int:
     """Measure and print; 1 if any answer was wrong."""
     arguments = parsed()
+    raised = servers.raise_priority()
     begun, before = time.monotonic(), surroundings()
     try:
         run = measure_all(
@@ -226,7 +227,8 @@ def main() -> int:
         say(f"nothing measured side by side: {error}")
         return 0
     print(f"Before: {before}.  ")
-    print(f"After {time.monotonic() - begun:.0f} s: {surroundings()}.\n")
+    print(f"After {time.monotonic() - begun:.0f} s: {surroundings()}.  ")
+    print("Servers and load went before other work.\n" if raised else "\n")
     print(tables.start_table(run), tables.measured_table(run), tables.goals_table(run), sep="\n\n")
     wrong = sum(each.errors for each in run.values())
     print(f"\n{wrong} wrong answers.")

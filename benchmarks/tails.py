@@ -7,6 +7,7 @@ judged by what it adds to a quiet run before it; the load that disturbs has a lo
 
 import argparse
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,7 +25,11 @@ from benchmarks import compaction, servers, stored
 from benchmarks.compaction import await_load
 from benchmarks.servers import CannotRun, Running
 from benchmarks.tables import table
+from benchmarks.turn import frame
 from benchmarks.work import Sample
+
+from protocol.api_keys import ApiKey
+from protocol.messages.list_groups import ListGroupsRequest
 
 MEMBERS: Final = 50
 EVERY_MS: Final = 10
@@ -135,18 +141,15 @@ def page(server: Running, path: str) -> str:
 
 
 @contextmanager
-def asking(server: Running, *paths: str) -> Iterator[None]:
-    """Somebody asks for all of these again and again, ten times a second at most."""
+def asking(ask_once: Callable[[], str | bytes]) -> Iterator[None]:
+    """Somebody asks for something long again and again, ten times a second at most."""
     ended = threading.Event()
     asked = 0
 
     def ask() -> None:
         nonlocal asked
         while not ended.is_set():
-            for path in paths:
-                if len(page(server, path)) < 1_000:
-                    raise CannotRun(f"{path}: an answer that is too short")
-                asked += 1
+            asked += len(ask_once()) > 1_000
             ended.wait(0.1)
 
     thread = threading.Thread(target=ask)
@@ -156,8 +159,19 @@ def asking(server: Running, *paths: str) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-    if asked < len(paths):
-        raise CannotRun("nothing was asked while heartbeats were measured")
+    if not asked:
+        raise CannotRun("nothing was answered while heartbeats were measured")
+
+
+def _list_groups(server: Running) -> bytes:
+    """Over the Kafka protocol; correlation id and throttle time come before the error."""
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(frame(ApiKey.LIST_GROUPS, 2, ListGroupsRequest()))
+        with connection.makefile("rb") as answers:
+            answer = answers.read(int.from_bytes(answers.read(4), "big"))
+    if any(answer[8:10]):
+        raise CannotRun(f"ListGroups was answered with error {answer[9]}")
+    return answer
 
 
 @contextmanager
@@ -207,13 +221,19 @@ def cases(bench: Bench) -> list[Case]:
             {"log.cleaner.backoff.ms": "100"},
         ),
         Case(f"a partition of {COMMITS:,} commits loads", commits, loading, {}, loaded=False),
-        Case(
-            f"scrapes with {GROUPS:,} groups", groups, lambda server: asking(server, "/metrics"), {}
-        ),
-        Case(
-            f"lists of {GROUPS:,} groups", groups, lambda server: asking(server, "/api/groups"), {}
+        *(
+            Case(f"{what} of {GROUPS:,} groups", groups, partial(_asked, how), {})
+            for what, how in (
+                ("scrapes", lambda server: page(server, "/metrics")),
+                ("lists (HTTP)", lambda server: page(server, "/api/groups")),
+                ("lists (ListGroups)", _list_groups),
+            )
         ),
     ]
+
+
+def _asked(how: Callable[[Running], str | bytes], server: Running) -> AbstractContextManager[None]:
+    return asking(partial(how, server))
 
 
 def _nothing(_data: Path) -> None:
@@ -240,6 +260,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="part of the name of what is to be measured")
     arguments = parser.parse_args()
     rows, missing = [], 0
+    raised = servers.raise_priority()
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         bench = Bench(servers.built("load", Path(directory)), arguments.seconds)
         for case in cases(bench):
@@ -251,7 +272,8 @@ def main() -> int:
             except CannotRun as error:
                 say(f"    not measured: {error}")
                 missing = 1
-    print(f"Load average {' '.join(f'{load:.1f}' for load in os.getloadavg())}.\n")
+    before = "; servers and load went before other work" if raised else ""
+    print(f"Load average {' '.join(f'{load:.1f}' for load in os.getloadavg())}{before}.\n")
     head = ("meanwhile", "quiet p50 ms", "p50", "p99", "quiet p999", "p999", "added", "")
     print(table(head, rows, texts=1))
     return missing
