@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from coordinator_server.group.context import Context, Limits
 from coordinator_server.group.effects import (
@@ -60,6 +60,16 @@ class World:
     """Counts a refusal if an equal one has been told to `observe`."""
 
 
+class Leaving(NamedTuple):
+    """What a turn brought about and may be told."""
+
+    actor: GroupActor
+    event: Event
+    effects: Effects
+    was_held: bool
+    """Until its records were durable."""
+
+
 class Tenure:
     """Groups in memory, in step with one log.
 
@@ -90,9 +100,11 @@ class Tenure:
         self._on_end = on_end
         self._context = Context(0, 0, world.ids, world.limits)
         self._watchdog: Cancellable | None = None
-        self._unsent: deque[tuple[GroupActor, Event, Reply]] = deque()
-        """Of turns with very many replies, those that have not left yet."""
-        self._sending: asyncio.Handle | None = None
+        self._outbox: deque[Leaving] = deque()
+        """What may leave and has not yet: only where there is very much of it."""
+        self._is_sending = False
+        self._rest: asyncio.Handle | None = None
+        """Sends the rest in the next turn of the event loop."""
 
     def begin(self) -> None:
         """Give every loaded member a full session from now."""
@@ -180,7 +192,7 @@ class Tenure:
             if effects.replies or effects.observed or actor.group.is_vacant:
                 self.writer.hold(actor, event, effects)
         else:
-            self._send(actor, event, effects)
+            self._send(Leaving(actor, event, effects, was_held=False))
 
     def report_bug(self, group_id: str, bug: TurnFailed) -> None:
         """A turn has raised: the memory of the partition is suspect, so the log decides."""
@@ -192,49 +204,70 @@ class Tenure:
 
     # --- replies ---
 
-    def _send(self, actor: GroupActor, event: Event, effects: Effects) -> None:
-        """Send the replies; of very many the rest follows in the next turns of the event loop."""
-        if len(effects.replies) <= _REPLIES_PER_TURN:
-            self._send_replies(actor, event, effects.replies)
+    def _send(self, *leaving: Leaving) -> None:
+        """Send replies and publish what happened, behind what is still on its way.
+
+        Of very many replies the rest follows in the next turns of the event loop.
+        """
+        self._outbox += leaving
+        if not self._is_sending:
+            self._is_sending = True
+            self._send_some()
+
+    def _send_some(self) -> None:
+        """What this brings about, such as a next request, gets in line."""
+        self._rest = None
+        left = _REPLIES_PER_TURN
+        while self._outbox and left > 0:
+            left -= self._send_first(left)
+        if self._outbox:
+            self._rest = asyncio.get_running_loop().call_soon(self._send_some)
         else:
-            self._unsent += ((actor, event, reply) for reply in effects.replies)
-            if self._sending is None:
-                self._send_some()
+            self._is_sending = False
+
+    def _send_rest(self) -> None:
+        """Send all that is on its way: it was decided, and is durable."""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+        self._is_sending = True
+        while self._outbox:
+            self._send_first(len(self._outbox[0].effects.replies))
+
+    def _send_first(self, most: int) -> int:
+        """Send up to `most` replies of what comes first; how much work that was."""
+        leaving = self._outbox[0]
+        replies = leaving.effects.replies
+        is_whole = len(replies) <= most
+        if is_whole:
+            self._outbox.popleft()
+        else:
+            leaving.effects.replies = replies[most:]
+            replies = replies[:most]
+        for reply in replies:
+            self._send_reply(leaving.actor, leaving.event, reply)
+        if is_whole:
+            self._publish(leaving.effects)
+        if leaving.was_held:
+            self._released(leaving.actor, replies)
+        return max(len(replies), 1)
+
+    def _send_reply(self, actor: GroupActor, event: Event, reply: Reply) -> None:
+        result = reply.result
+        if type(result) is Refuse:
+            tell_refusal(actor.group, event, reply, self._world)
+        elif type(result) is Committed:
+            self._world.counters.offset_commits += result.errors.count(ErrorCode.NONE)
+            if result.refused:
+                tell_parts(actor.group, event, result, self._world)
+        elif isinstance(result, Left | Deleted) and result.refused:
+            tell_parts(actor.group, event, result, self._world)
+        _resolve(reply.token, result)
+
+    def _publish(self, effects: Effects) -> None:
         for observation in effects.observed:
             if type(observation) is not RebalanceStarted:
                 self._world.observe(observation)
-
-    def _send_replies(self, actor: GroupActor, event: Event, replies: Iterable[Reply]) -> None:
-        counters = self._world.counters
-        for reply in replies:
-            result = reply.result
-            if type(result) is Refuse:
-                tell_refusal(actor.group, event, reply, self._world)
-            elif type(result) is Committed:
-                counters.offset_commits += result.errors.count(ErrorCode.NONE)
-                if result.refused:
-                    tell_parts(actor.group, event, result, self._world)
-            elif isinstance(result, Left | Deleted) and result.refused:
-                tell_parts(actor.group, event, result, self._world)
-            _resolve(reply.token, result)
-
-    def _send_some(self) -> None:
-        """Send some of what is left."""
-        self._sending = None
-        for _ in range(min(len(self._unsent), _REPLIES_PER_TURN)):
-            actor, event, reply = self._unsent.popleft()
-            self._send_replies(actor, event, (reply,))
-        if self._unsent:
-            self._sending = asyncio.get_running_loop().call_soon(self._send_some)
-
-    def _send_rest(self) -> None:
-        """Send all that is left: it was decided, and is durable."""
-        if self._sending is not None:
-            self._sending.cancel()
-            self._sending = None
-        while self._unsent:
-            actor, event, reply = self._unsent.popleft()
-            self._send_replies(actor, event, (reply,))
 
     def _tell_aborted(self, observed: Iterable[Observation]) -> None:
         """Rebalances whose last record is not durable have not ended well, whatever was meant."""
@@ -242,13 +275,16 @@ class Tenure:
             if type(observation) is RebalanceEvent:
                 self._world.observe(replace(observation, outcome=Outcome.ABORTED))
 
-    def _release(self, held: Held) -> None:
-        self._send(*held)
-        members = [reply.member_id for reply in held.effects.replies if reply.member_id is not None]
+    def _release(self, held: Sequence[Held]) -> None:
+        self._send(*(Leaving(*each, was_held=True) for each in held))
+
+    def _released(self, actor: GroupActor, replies: Iterable[Reply]) -> None:
+        """Members that had to wait have their sessions start anew."""
+        members = [reply.member_id for reply in replies if reply.member_id is not None]
         if members and not self.ended:
-            held.actor.post(Released(members))
-        elif held.actor.group.is_vacant and not self.ended:
-            self.forget(held.actor)
+            actor.post(Released(members))
+        elif actor.group.is_vacant and not self.ended:
+            self.forget(actor)
 
     def _send_away(self, actor: GroupActor, failure: Failure) -> None:
         """Stop an actor and answer whoever waits for it."""

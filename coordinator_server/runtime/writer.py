@@ -39,7 +39,7 @@ class Writer:
         max_append_bytes: int,
         clock: Clock,
         append_seconds: Histogram,
-        release: Callable[[Held], None],
+        release: Callable[[Sequence[Held]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self.durable = 0
@@ -168,7 +168,8 @@ class Writer:
 
     def _became_durable(self, number: int) -> None:
         self.durable = number
-        for held in self._held.pop(number, ()):
+        held = self._held.pop(number, None)
+        if held is not None:
             self._release(held)
 
 

@@ -208,6 +208,25 @@ async def test_hundreds_of_answers_leave_in_several_turns_of_the_loop(office: Of
     assert {join.joined.generation for join in joins} == {2}
 
 
+async def test_hundreds_of_held_answers_leave_in_several_turns_of_the_loop(office: Office) -> None:
+    joins = await large_rebalance(office)
+    await settle()
+    members = [join.member for join in joins if join.member is not None]
+    office.hold()
+    leader = next(m for m in members if m.member_id == joins[0].joined.leader)
+    syncs = [leader.sync(dict.fromkeys(members, b"some"))]
+    await settle()
+    syncs += [member.sync() for member in members if member is not leader]
+    office.storage.release(0)
+    left = [0]
+    while left[-1] < len(syncs):
+        await asyncio.sleep(0)
+        left.append(sum(not sync.is_parked for sync in syncs))
+        assert len(left) < 20, left
+    assert max(after - before for before, after in pairwise(left)) <= 257, left
+    assert {sync.assignment for sync in syncs} == {b"some"}
+
+
 async def test_answers_on_their_way_arrive_when_the_tenure_ends(office: Office) -> None:
     joins = await large_rebalance(office)
     assert any(join.is_parked for join in joins)
