@@ -233,6 +233,7 @@ class Tenure:
         self._is_sending = True
         while self._outbox:
             self._send_first(len(self._outbox[0].effects.replies))
+        self._is_sending = False
 
     def _send_first(self, most: int) -> int:
         """Send up to `most` replies of what comes first; how much work that was."""
