@@ -74,7 +74,10 @@ class Front:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
         self._runner = runner
-        await web.TCPSite(runner, self._address.host, self._address.port).start()
+        try:
+            await web.TCPSite(runner, self._address.host, self._address.port).start()
+        except OSError as error:
+            raise OSError(f"http.listener={self._address} cannot be opened: {error}") from error
 
     async def stop(self) -> None:
         """Close every connection."""

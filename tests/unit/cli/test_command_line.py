@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from coordinator_server import __version__
 from tests.support.commandline import invoke
 
@@ -75,8 +77,10 @@ def test_a_data_directory_that_cannot_be_made_is_named_with_its_setting(tmp_path
     assert error == f"log.dirs={tmp_path}/file: {expected}"
 
 
-def test_a_http_port_in_use_is_named_with_its_setting(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_http_port_in_use_is_named_with_its_setting(tmp_path: Path, workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        error = cannot_run("--log-dirs", tmp_path / "data", "--set", f"http.listener={address}")
+        settings = ("--set", f"http.listener={address}", "--workers", workers)
+        error = cannot_run("--log-dirs", tmp_path / "data", *settings)
     assert error.startswith(f"http.listener={address} cannot be opened: ")
