@@ -3,6 +3,7 @@
 `python -m tests.clients.story` prints the table; docs/story.md shows it.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,12 +14,14 @@ from tests.clients.story.scenes import SCENES, SETTINGS, play, sarama_members
 from tests.clients.story.script import Scene, Story
 from tests.clients.story.surfaces import CHROMIUM, costs, read_all
 from tests.clients.story.table import disagreements, lines, markdown
-from tests.support.server import ServerProcess
+from tests.support.server import EXTERNAL, ServerProcess
 
 SURFACES = ["log line", "record header", "history record", "HTTP API", "page", "CLI"]
 
 
 def tell(folder: Path, scenes: dict[str, Callable[[Scene], None]]) -> None:
+    if os.environ.get(EXTERNAL):
+        pytest.skip(f"{EXTERNAL} is set: only a server of our own says why")
     if CHROMIUM is None:
         unavailable("the page needs Chromium: no `chromium` in PATH")
     with ServerProcess(folder / "server", SETTINGS) as server:

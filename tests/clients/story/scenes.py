@@ -159,6 +159,7 @@ def play(story: Story, scenes: dict[str, Callable[[Scene], None]], logs: Path) -
     Clients end without leaving: nothing happens any more. Raises AssertionError if something of
     the script does not happen.
     """
+    story.wait_for_http()
     with ExitStack() as rooms:
         for group, scene in scenes.items():
             topic = f"{group}-topic"

@@ -60,6 +60,19 @@ class Story:
     """The reasons whose counters went up during each row."""
     _counted: Counter[str] = field(default_factory=Counter)
 
+    def wait_for_http(self) -> None:
+        """The server serves Kafka before HTTP; raises OSError if the latter does not come."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.server.get("/readyz")
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
+
     def get(self, path: str) -> Any:
         """JSON of the server's HTTP API."""
         return json.loads(self.server.get(path))
