@@ -36,7 +36,7 @@ run: $(VENV)/runtime ## serve on 127.0.0.1:9092, data in ./data; ARGS="--dev" an
 	@exec $(BIN)/python -m coordinator_server run $(ARGS)
 
 test: $(VENV)/dev ## run the tests; ARGS="-k name" and so on
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 pipeline: $(VENV)/pipeline ## tables and a report of a story that real clients play
 	$(BIN)/python -m tools.pipeline_story $(ARGS)

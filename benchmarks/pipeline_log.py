@@ -11,6 +11,15 @@ from pathlib import Path
 from random import Random
 
 from protocol.batch import Header, LogRecord, build_batch
+from protocol.history import (
+    HistoryCounts,
+    HistoryMember,
+    HistoryRound,
+    RebalanceHistoryKey,
+    RebalanceHistoryValue,
+    encode_history,
+    encode_history_key,
+)
 from protocol.java import partition_for
 from protocol.records import (
     GroupMetadataKey,
@@ -92,9 +101,38 @@ class Group:
             ("rb.join_end", b"%d" % (at - 5)),
             ("rb.prev_gen", b"%d" % (self.generation - 1)),
         )
-        return [
-            LogRecord(encode_key(GroupMetadataKey(self.name)), encode_value(value), at, headers)
-        ]
+        group = LogRecord(encode_key(GroupMetadataKey(self.name)), encode_value(value), at, headers)
+        return [group, self._history(at, took, reason, culprit, leaves=leaves)]
+
+    def _history(self, at: int, took: int, reason: str, culprit: str, *, leaves: bool) -> LogRecord:
+        """What coordinator-server writes beside the group's record: the rebalance's own."""
+        who = HistoryMember(culprit, None, culprit.rsplit("-", 1)[0], "/10.0.0.7")
+        is_evicted = reason == "session_expired"
+        before = len(self.members) + (1 if leaves else -1)
+        value = RebalanceHistoryValue(
+            sequence=self.generation,
+            generation_before=self.generation - 1,
+            generation_after=self.generation,
+            started_ms=at - took,
+            ended_ms=at,
+            join_phase_ms=max(0, took - 5),
+            sync_phase_ms=min(5, took),
+            reason=reason,
+            outcome="completed",
+            state_before="Stable" if before else "Empty",
+            culprit=who,
+            client_reason=None,
+            counts=HistoryCounts(
+                before, len(self.members), not leaves, leaves and not is_evicted, is_evicted, 0, 1
+            ),
+            joined=[] if leaves else [who],
+            left=[who] if leaves and not is_evicted else [],
+            evicted=[who] if is_evicted else [],
+            waited_for=[],
+            rounds=[HistoryRound(reason, who, None)],
+        )
+        key = RebalanceHistoryKey(self.name, self.generation, self.generation)
+        return LogRecord(encode_history_key(key), encode_history(value), at)
 
     def _start(self) -> str:
         self.started += 1

@@ -197,9 +197,17 @@ def _expected() -> tuple[type[Exception], ...]:
 
     if "pyspark" not in sys.modules:
         return PipelineError, SourceError
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    return PipelineError, SourceError, PySparkException
+    return PipelineError, SourceError, PySparkException, Py4JError
+
+
+def _line(error: Exception) -> str:
+    """What went wrong, without where in Java or Python."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.toString())
+    return next(iter(text.strip().splitlines()), type(error).__name__)
 
 
 def main() -> None:
@@ -211,7 +219,7 @@ def main() -> None:
     except Exception as error:
         if not isinstance(error, _expected()):
             raise
-        typer.echo(f"error: {str(error).strip().splitlines()[0]}", err=True)
+        typer.echo(f"error: {_line(error)}", err=True)
         sys.exit(1)
 
 

@@ -1,6 +1,7 @@
 """Ends of topic partitions: from the headers of their own batches, or asked of a server.
 
-Of a log there is one row for the last batch of each minute, which is all that lag needs.
+Of a log there is one row for the last batch of each minute, which is all that lag needs; one that
+is still written may have several for the minute that goes on: the last one counts.
 """
 
 import os
@@ -25,43 +26,72 @@ _SEGMENT: Final = re.compile(r"\d{20}\.log")
 _MINUTE_MS: Final = 60_000
 
 
+class TopicEnds:
+    """Ends in a data directory, read on from where the last look has stopped."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._partitions: dict[Path, _Partition] = {}
+
+    def new(self) -> list[EndOffset]:
+        """Of all topics but internal ones, for the minutes that changed since the last look.
+
+        A log that vanishes is left out.
+        """
+        rows: list[EndOffset] = []
+        for path in sorted(self._directory.iterdir()):
+            match = _DIRECTORY.fullmatch(path.name)
+            if match and not match[1].startswith("__") and path.is_dir():
+                mine = self._partitions.setdefault(path, _Partition(path))
+                rows += (
+                    (datetime.fromtimestamp(at / 1000, UTC), match[1], int(match[2]), end, "log")
+                    for at, end in mine.new()
+                )
+        return rows
+
+
 def from_directory(directory: Path) -> list[EndOffset]:
-    """Of all topics in a data directory but internal ones; a log that vanishes is left out."""
-    rows: list[EndOffset] = []
-    for path in sorted(directory.iterdir()):
-        match = _DIRECTORY.fullmatch(path.name)
-        if match and not match[1].startswith("__") and path.is_dir():
-            rows += _of_partition(path, match[1], int(match[2]))
-    return rows
+    """All there is now."""
+    return TopicEnds(directory).new()
 
 
-def _of_partition(path: Path, topic: str, partition: int) -> Iterator[EndOffset]:
-    last: dict[int, tuple[int, int]] = {}
-    newest = 0
-    for segment in sorted(path.iterdir()):
-        if not _SEGMENT.fullmatch(segment.name):
-            continue
-        for header in _headers(segment):
-            # A client may stamp its records as it likes; an end never comes before an older one.
-            newest = max(newest, min(header.max_timestamp, LATEST_MS), EARLIEST_MS)
-            last[newest // _MINUTE_MS] = (newest, header.last_offset + 1)
-    for millis, end in last.values():
-        yield datetime.fromtimestamp(millis / 1000, UTC), topic, partition, end, "log"
+class _Partition:
+    """A topic partition's log, and how far it has been read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._newest = 0
+        self._segment = ""
+        self._at = 0
+
+    def new(self) -> list[tuple[int, int]]:
+        """Time and end of the last batch of each minute that has any since the last look."""
+        last: dict[int, tuple[int, int]] = {}
+        for segment in sorted(self._path.iterdir()) if self._path.is_dir() else ():
+            if not _SEGMENT.fullmatch(segment.name) or segment.name < self._segment:
+                continue
+            if segment.name != self._segment:
+                self._segment, self._at = segment.name, 0
+            for at, header in _headers(segment, self._at):
+                self._at = at
+                # A client stamps its records as it likes; an end never comes before an older one.
+                self._newest = max(self._newest, min(header.max_timestamp, LATEST_MS), EARLIEST_MS)
+                last[self._newest // _MINUTE_MS] = (self._newest, header.last_offset + 1)
+        return list(last.values())
 
 
-def _headers(segment: Path) -> Iterator[BatchHeader]:
-    """Of whole batches, in order; what is torn or damaged ends them."""
+def _headers(segment: Path, at: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Of whole batches, in order, with where they end; what is torn or damaged ends them."""
     try:
         with segment.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            at = 0
             while size - at >= HEADER_BYTES:
                 file.seek(at)
                 header = read_header(file.read(HEADER_BYTES))
                 if header.size > size - at:
                     return
-                yield header
                 at += header.size
+                yield at, header
     except (FileNotFoundError, Malformed):
         return
 

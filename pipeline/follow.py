@@ -1,66 +1,39 @@
 """Follows the log with Structured Streaming.
 
-Each batch adds its records and makes the tables of the groups in it again, from all their records.
-A batch that is done again after a crash puts its files in the place of those it had.
+The stream says which offsets are new; each batch writes their records and makes the tables of the
+groups among them again, from all their records. What the batch changes is found in this process,
+and a small batch is one task for each table: Spark then shuffles nothing. A batch that is done
+again after a crash replaces the files it had; `touched`, written last, makes it count.
 """
 
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, expr
 from pyspark.sql.streaming import StreamingQuery
 
+from pipeline import bronze
+from pipeline.bronze import Bronze, File
+from pipeline.end_offsets import EndOffset, TopicEnds, from_bootstrap
+from pipeline.errors import PipelineError
 from pipeline.gold import Gold
-from pipeline.run import Source, end_offsets
-from pipeline.source.datasource import NAME
-from pipeline.store import RECORDS, TOUCHED, Store
+from pipeline.run import Source, committed_partitions, write_ends
+from pipeline.source.datasource import NAME, OffsetRange
+from pipeline.source.options import RANGES_VIEW
+from pipeline.store import TOUCHED, Store, write_rows
 from pipeline.tables import END_OFFSETS
+from pipeline.touched import WINDOW_SECONDS, Touched, touched_by
 
 CHECKPOINT: Final = "checkpoint"
-DEFAULT_TRIGGER: Final = "1 second"
-
-# A marker ends the transactions of its producer, a newer incarnation undoes older records: both
-# change groups that have no record in the batch. So does a later end of a topic in a minute.
-_GROUPS: Final = """
-SELECT DISTINCT group_id AS key FROM {new} WHERE group_id IS NOT NULL
-UNION
-SELECT DISTINCT o.group_id FROM {old} o JOIN {new} n
-  ON n.is_control AND o.is_txn AND o.log_partition = n.log_partition
-     AND o.producer_id = n.producer_id WHERE o.group_id IS NOT NULL
-UNION
-SELECT DISTINCT o.group_id FROM {old} o JOIN {new} n
-  ON n.incarnation > o.incarnation AND o.log_partition = n.log_partition
-     AND o.log_offset >= n.log_offset WHERE o.group_id IS NOT NULL
-UNION
-SELECT DISTINCT o.group_id FROM {old} o JOIN {ends} e
-  ON o.topic = e.topic AND o.partition = e.partition
-     AND date_trunc('MINUTE', o.ts) >= date_trunc('MINUTE', e.ts)
-"""
-
-_WINDOWS: Final = """
-SELECT DISTINCT CAST(600 * floor(unix_seconds(ts) / 600) AS string) AS key
-FROM {new} WHERE ts IS NOT NULL
-UNION
-SELECT DISTINCT CAST(600 * floor(unix_seconds(o.ts) / 600) AS string) FROM {old} o JOIN {new} n
-  ON n.incarnation > o.incarnation AND o.log_partition = n.log_partition
-     AND o.log_offset >= n.log_offset WHERE o.ts IS NOT NULL
-"""
-
-_OF_GROUPS: Final = """
-SELECT r.* FROM {records} r LEFT SEMI JOIN {groups} g ON g.key = r.group_id
-UNION ALL SELECT * FROM {records} WHERE is_control
-"""
-
-_OF_PARTITIONS: Final = """
-SELECT r.* FROM {records} r LEFT SEMI JOIN {mine} m ON m.log_partition = r.log_partition
-"""
-
-_OF_WINDOWS: Final = """
-SELECT r.* FROM {records} r LEFT SEMI JOIN {windows} w
-ON w.key = CAST(600 * floor(unix_seconds(r.ts) / 600) AS string)
-"""
+DEFAULT_TRIGGER: Final = "500 milliseconds"
+_NAMED: Final = 500
+"""So many keys are told to Spark one by one, which lets it leave out parts of files."""
 
 
 def _unsaid(name: str) -> None:
@@ -68,48 +41,109 @@ def _unsaid(name: str) -> None:
 
 
 class Follower:
-    """What is done with each batch of new records."""
+    """What is done with each batch of new offsets."""
 
     def __init__(self, store: Store, source: Source, told: Callable[[str], None]) -> None:
         self._store = store
         self._source = source
         self._told = told
+        self._bronze = Bronze(store.directory)
+        self._topics = TopicEnds(source.log) if source.log else None
+        self._committed: set[tuple[str, int]] = set()
+        self._is_first = True
+        self._has_ends = False
 
-    def batch(self, new: DataFrame, number: int) -> None:
-        """Take in the new records of a batch; for `foreachBatch`."""
+    def batch(self, ranges: DataFrame, number: int) -> None:
+        """Take in the offsets of a batch; for `foreachBatch`."""
         began = time.monotonic()
-        store, spark = self._store, self._store.spark
-        store.write(RECORDS, new, number, "ts")
-        new = store.of_batch(RECORDS, number).persist()
-        records = store.records(number)
-        ends = self._new_ends(records, number)
-        groups = spark.sql(_GROUPS, new=new, old=records, ends=ends).persist()
-        windows = spark.sql(_WINDOWS, new=new, old=records).persist()
-        mine = spark.sql(_OF_GROUPS, records=records, groups=groups).persist()
-        there = mine.select("log_partition").distinct()
-        Gold(store, number, _unsaid).make(
-            mine,
-            store.table(END_OFFSETS.name),
-            spark.sql(_OF_PARTITIONS, records=records, mine=there),
-            spark.sql(_OF_WINDOWS, records=records, windows=windows),
-        )
-        touched = groups.selectExpr("'group' AS unit", "key").unionAll(
-            windows.selectExpr("'window' AS unit", "key")
-        )
-        store.write(TOUCHED, touched.coalesce(1), number)
-        count = new.count()
-        for kept in (new, groups, windows, mine):
-            kept.unpersist()
+        found = [OffsetRange(*row) for row in ranges.collect()]
+        self._begin(number)
+        new = self._bronze.write(self._store.spark, self._source.options, found, number)
+        files = self._bronze.files()
+        ends = self._new_ends(files if self._is_first else new, number)
+        touched = touched_by(new, files, ends)
+        self._make(files, touched, number)
+        write_rows(self._store.directory / TOUCHED, touched.table(number), number)
         took = time.monotonic() - began
-        self._told(f"batch {number}: {count:,} records, {took:.1f} s")
+        self._told(f"batch {number}: {sum(one.rows for one in new):,} records, {took:.1f} s")
 
-    def _new_ends(self, records: DataFrame, number: int) -> DataFrame:
-        """Write and return the ends of topics that are not known yet."""
-        store = self._store
-        known = store.table(END_OFFSETS.name, before=number).select(*END_OFFSETS.names)
-        found = end_offsets(store.spark, self._source, records).exceptAll(known)
-        store.write_table(END_OFFSETS, found.coalesce(1), number)
-        return store.of_batch(END_OFFSETS.name, number)
+    def _begin(self, number: int) -> None:
+        """What an earlier attempt at the batch has left behind does not count."""
+        newer = [n for n in self._store.numbers(TOUCHED) if n > number]
+        if newer:
+            raise PipelineError(
+                f"--out {self._store.directory}: the stream begins batch {number}, but {newer[-1]} "
+                f"is there: {CHECKPOINT} is gone or of another run, expected a new directory"
+            )
+        for name in (TOUCHED, END_OFFSETS.name):
+            shutil.rmtree(self._store.directory / name / f"batch={number}", ignore_errors=True)
+
+    def _make(self, files: Sequence[File], touched: Touched, number: int) -> None:
+        store, spark = self._store, self._store.spark
+        mine = bronze.of_partitions(files, touched.partitions)
+        small = bronze.is_small(files)
+        tasks = 1 if small else 2 * int(spark.sparkContext.defaultParallelism)
+        spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+        holes = bronze.with_holes(mine)
+        holey = bronze.read(spark, bronze.of_partitions(mine, holes)) if holes else None
+        records, hot = bronze.read(spark, mine), bronze.read(spark, files)
+        if number:
+            records = _of_groups(records, touched.groups)
+            hot = _of_windows(hot, touched.windows)
+        if small:
+            holey = holey.coalesce(1) if holey is not None else None
+            records, hot = records.coalesce(1).persist(), hot.coalesce(1)
+        try:
+            Gold(store, number, _unsaid).make(records, self._known_ends(), holey, hot)
+        finally:
+            records.unpersist()
+
+    def _known_ends(self) -> DataFrame | None:
+        """With those of this batch, which does not count for others yet."""
+        return self._store.written(END_OFFSETS.name) if self._has_ends else None
+
+    def _new_ends(self, new: Sequence[File], number: int) -> list[EndOffset]:
+        """Find and write the ends of topics that are not known yet."""
+        if self._topics is not None:
+            found = self._topics.new()
+        else:
+            self._committed.update(committed_partitions(new))
+            found = from_bootstrap(str(self._source.bootstrap), sorted(self._committed))
+        if self._is_first:
+            known = set(self._ends_of_earlier_runs())
+            found = [end for end in found if end not in known]
+            self._has_ends = bool(known)
+        self._is_first = False
+        self._has_ends |= bool(found)
+        write_ends(self._store.directory, found, number)
+        return found
+
+    def _ends_of_earlier_runs(self) -> Iterator[EndOffset]:
+        directory = self._store.directory / END_OFFSETS.name
+        for path in directory.glob("batch=*/date=*/*.parquet"):
+            for row in pq.ParquetFile(path).read().to_pylist():
+                ts, topic, partition, end, source = (row[name] for name in END_OFFSETS.names)
+                yield ts, topic, partition, end, source
+
+
+def _of_groups(rows: DataFrame, groups: Collection[str]) -> DataFrame:
+    """The rows of some groups, and all markers. Few are told one by one: then less is read."""
+    if len(groups) <= _NAMED:
+        return rows.where(col("group_id").isin(list(groups)) | col("is_control"))
+    listed = rows.sparkSession.createDataFrame([(group,) for group in groups], "group_id string")
+    return rows.join(listed, "group_id", "left_semi").unionByName(rows.where("is_control"))
+
+
+def _of_windows(rows: DataFrame, windows: Collection[int]) -> DataFrame:
+    """The rows of some windows; what is outside of their span is not even read."""
+    begins = [datetime.fromtimestamp(at, UTC) for at in windows] or [datetime.fromtimestamp(0, UTC)]
+    end = max(begins) + timedelta(seconds=WINDOW_SECONDS)
+    found = rows.where((col("ts") >= min(begins)) & (col("ts") < end))
+    begin = expr(f"{WINDOW_SECONDS} * floor(unix_seconds(ts) / {WINDOW_SECONDS})")
+    if len(windows) <= _NAMED:
+        return found.where(begin.isin(list(windows)))
+    listed = rows.sparkSession.createDataFrame([(at,) for at in windows], "begin bigint")
+    return found.join(listed, begin == col("begin"), "left_semi")
 
 
 def start_following(
@@ -130,7 +164,8 @@ def start_following(
         once: Stop when all that is there now is done.
     """
     follower = Follower(Store(spark, directory), source, told)
-    stream = spark.readStream.format(NAME).options(**source.options).load()
+    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", "10000")
+    stream = spark.readStream.format(NAME).options(**source.options, view=RANGES_VIEW).load()
     writer = stream.writeStream.foreachBatch(follower.batch).option(
         "checkpointLocation", str(directory / CHECKPOINT)
     )
@@ -143,7 +178,6 @@ def follow_log(
     spark: SparkSession, source: Source, directory: Path, told: Callable[[str], None]
 ) -> None:
     """Follow until interrupted."""
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
     query = start_following(spark, source, directory, told)
     try:
         query.awaitTermination()

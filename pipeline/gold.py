@@ -20,22 +20,20 @@ class Gold:
     def make(
         self,
         records: DataFrame,
-        ends: DataFrame,
-        everything: DataFrame | None = None,
+        ends: DataFrame | None,
+        holey: DataFrame | None = None,
         hot: DataFrame | None = None,
     ) -> None:
         """Write all tables.
 
         Args:
             records: Those of the groups to be made, and all markers.
-            ends: The table `end_offsets`.
-            everything: All records of the same log partitions; by default `records`.
-            hot: All records of the times of which `hot_partitions` is made; likewise.
+            ends: The table `end_offsets`; None if it is empty.
+            holey: All records of the log partitions in which offsets are missing; None if none is.
+            hot: All records of the times of which `hot_partitions` is made; by default `records`.
         """
         spark = self._store.spark
-        commits = self._keep(
-            "offset_commits", gold_offsets.offset_commits(spark, records, everything)
-        )
+        commits = self._keep("offset_commits", gold_offsets.offset_commits(spark, records, holey))
         self._keep("commit_rate", gold_offsets.commit_rate(spark, commits))
         chain = gold_groups.group_chain(spark, records).persist()
         self._keep("generations", chain)

@@ -10,17 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 STALE_SECONDS: Final = 300
 """A sampled end offset older than this is not used."""
 
-_HOLES: Final = """
-SELECT log_partition FROM {records}
-GROUP BY log_partition HAVING max(log_offset) - min(log_offset) + 1 != count(*) LIMIT 1
-"""
-
 _NUMBERED: Final = """
 SELECT *, sum(is_hole) OVER (PARTITION BY log_partition ORDER BY log_offset
                              ROWS UNBOUNDED PRECEDING) AS hole
 FROM (SELECT log_partition, log_offset,
-             int(log_offset - lag(log_offset) OVER (PARTITION BY log_partition
-                                                    ORDER BY log_offset) > 1) AS is_hole
+             coalesce(int(log_offset - lag(log_offset) OVER (
+                 PARTITION BY log_partition ORDER BY log_offset) > 1), 0) AS is_hole
       FROM {records})
 """
 
@@ -82,25 +77,16 @@ def transactional_or_plain(spark: SparkSession, records: DataFrame) -> DataFrame
     )
 
 
-def has_holes(spark: SparkSession, records: DataFrame) -> bool:
-    """Whether offsets are missing in a log partition. Runs a job."""
-    return not spark.sql(_HOLES, records=records).isEmpty()
-
-
 def offset_commits(
-    spark: SparkSession, records: DataFrame, everything: DataFrame | None = None
+    spark: SparkSession, records: DataFrame, holey: DataFrame | None = None
 ) -> DataFrame:
-    """The table; `everything` has all records of the log partitions, to find what is missing.
-
-    Runs a job.
-    """
+    """The table; `holey` has all records of the log partitions in which offsets are missing."""
     commits = transactional_or_plain(spark, records)
-    everything = records if everything is None else everything
-    if has_holes(spark, everything):
-        holes = spark.sql(_NUMBERED, records=everything).drop("is_hole")
-        commits = commits.join(holes, ["log_partition", "log_offset"])
-    else:
+    if holey is None:
         commits = commits.selectExpr("*", "0 AS hole")
+    else:
+        holes = spark.sql(_NUMBERED, records=holey.select("log_partition", "log_offset"))
+        commits = commits.join(holes.drop("is_hole"), ["log_partition", "log_offset"], "left")
     return spark.sql(_AFTER_GAPS, commits=spark.sql(_ADVANCES, commits=commits))
 
 
@@ -118,7 +104,7 @@ FROM {commits} GROUP BY 1, 2, 3, 4
 
 _LAST_ENDS: Final = """
 SELECT topic, partition, date_trunc('MINUTE', ts) AS minute,
-       max_by(struct(ts, end_offset, source), ts) AS last
+       max_by(struct(ts, end_offset, source), struct(ts, end_offset)) AS last
 FROM {ends} GROUP BY 1, 2, 3
 """
 
@@ -159,10 +145,10 @@ GROUP BY 1, 2, 3
 """
 
 
-def lag(spark: SparkSession, commits: DataFrame, end_offsets: DataFrame) -> DataFrame:
-    """The table, from `offset_commits` and `end_offsets`. Runs a job."""
+def lag(spark: SparkSession, commits: DataFrame, end_offsets: DataFrame | None) -> DataFrame:
+    """The table, from `offset_commits` and `end_offsets`; None where no end is known."""
     last = spark.sql(_LAST_COMMITS, commits=commits)
-    if end_offsets.isEmpty():
+    if end_offsets is None:
         return spark.sql(_UNKNOWN_LAG, commits=last)
     spans = spark.sql(_SPANS, ends=spark.sql(_LAST_ENDS, ends=end_offsets))
     hours = spark.sql(_BY_HOUR, commits=last, spans=spans)

@@ -1,19 +1,23 @@
 """A batch run: the log as it is now, to Parquet, to tables."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.end_offsets import from_bootstrap, from_directory
+from pipeline.bronze import Bronze, File, look, of_partitions, read, with_holes
+from pipeline.end_offsets import EndOffset, from_bootstrap, from_directory
 from pipeline.errors import PipelineError
 from pipeline.gold import Gold
-from pipeline.source.datasource import NAME
-from pipeline.store import RECORDS, Store, begin_run, read_run, save_run
+from pipeline.source.datasource import LogReader
+from pipeline.source.options import parse
+from pipeline.store import RECORDS, Store, begin_run, read_run, save_run, write_rows
 from pipeline.tables import END_OFFSETS
 
 
@@ -95,11 +99,6 @@ def summarize(spark: SparkSession, records: DataFrame) -> Summary:
     return found
 
 
-def read_log(spark: SparkSession, source: Source) -> DataFrame:
-    """The records of a log as they are now."""
-    return spark.read.format(NAME).options(**source.options).load()
-
-
 def prepare(
     source: Source, directory: Path, *, follow: bool = False, overwrite: bool = False
 ) -> None:
@@ -120,29 +119,53 @@ def run_batch(
 ) -> Summary:
     """Read everything, write all tables into a directory that `prepare` has taken."""
     began = time.monotonic()
-    store = Store(spark, directory)
+    store, bronze = Store(spark, directory), Bronze(directory)
     told(RECORDS)
-    store.write(RECORDS, read_log(spark, source), 0, "ts")
+    ranges = LogReader(parse(source.options)).ranges()
+    new = bronze.write(spark, source.options, ranges, 0)
+    records = read(spark, new)
     told(END_OFFSETS.name)
-    records = store.records()
-    store.write_table(END_OFFSETS, end_offsets(spark, source, records), 0)
-    Gold(store, 0, told).make(records, store.table(END_OFFSETS.name))
+    ends = end_offsets(source, new)
+    write_ends(directory, ends, 0)
+    known = store.table(END_OFFSETS.name) if ends else None
+    holes = with_holes(new)
+    holey = read(spark, of_partitions(new, holes)) if holes else None
+    Gold(store, 0, told).make(records, known, holey)
     summary = summarize(spark, records)
     summary.seconds = round(time.monotonic() - began, 1)
     finish(directory, summary)
     return summary
 
 
-def end_offsets(spark: SparkSession, source: Source, records: DataFrame) -> DataFrame:
+def end_offsets(source: Source, files: Sequence[File]) -> list[EndOffset]:
     """The ends of topics: from their own logs beside the coordinator's, or asked for."""
     if source.log is not None:
-        rows = from_directory(source.log)
-    else:
-        assert source.bootstrap is not None
-        commits = records.where("kind IN (0, 1) AND topic IS NOT NULL")
-        wanted = commits.select("topic", "partition").distinct().collect()
-        rows = from_bootstrap(source.bootstrap, [(row[0], row[1]) for row in wanted])
-    return spark.createDataFrame(rows, END_OFFSETS.ddl)
+        return from_directory(source.log)
+    assert source.bootstrap is not None
+    return from_bootstrap(source.bootstrap, committed_partitions(files))
+
+
+def committed_partitions(files: Sequence[File]) -> list[tuple[str, int]]:
+    """Topic partitions of which offsets were committed."""
+    commits = ds.field("kind").isin([0, 1]) & ~ds.field("topic").is_null()
+    rows = look(files, ["topic", "partition"], commits)
+    found = rows.group_by(["topic", "partition"]).aggregate([]).to_pylist()
+    return sorted((row["topic"], row["partition"]) for row in found)
+
+
+def write_ends(directory: Path, ends: Sequence[EndOffset], batch: int) -> None:
+    """Write the rows of `end_offsets` of a batch."""
+    schema = pa.schema(
+        [
+            ("ts", pa.timestamp("us", tz="UTC")),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("end_offset", pa.int64()),
+            ("source", pa.string()),
+        ]
+    )
+    rows = [dict(zip(schema.names, end, strict=True)) for end in ends]
+    write_rows(directory / END_OFFSETS.name, pa.Table.from_pylist(rows, schema=schema), batch)
 
 
 def source_form(source: Source) -> Mapping[str, str]:

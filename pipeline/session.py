@@ -1,5 +1,6 @@
 """The Spark session of a run, with the data source `coordinator_log` registered."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -37,6 +38,8 @@ def open_session(
     running.conf.set("spark.sql.session.timeZone", "UTC")
     running.conf.set("spark.sql.sources.partitionOverwriteMode", "static")
     running.sparkContext.setLogLevel("OFF")
+    # It writes a wrong query's error, which is told in a line of our own, as a page of JSON.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     register(running)
     return running
 

@@ -13,10 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.errors import PipelineError
 from pipeline.records_schema import spark_ddl
+from pipeline.source.parquet import by_day
 from pipeline.tables import TABLES, Table
 
 FORMAT: Final = 1
@@ -36,63 +39,62 @@ class Store:
         self.spark = spark
         self.directory = directory
 
-    def write(self, name: str, rows: DataFrame, batch: int, day: str | None = None) -> None:
-        """Write a table's rows of a batch, in the place of what that batch had."""
-        target = str(self.directory / name / f"batch={batch}")
-        if day is None:
-            rows.write.mode("overwrite").parquet(target)
-            return
-        dated = rows.selectExpr("*", f"to_date({day}) AS date")
-        dated.write.mode("overwrite").partitionBy("date").parquet(target)
-
     def write_table(self, table: Table, rows: DataFrame, batch: int) -> None:
-        """The same for a table of `pipeline/tables.py`, columns in its order."""
+        """Write a table's rows of a batch, columns in its order, in the place of what it had."""
         typed = [
             f"CAST({column.name} AS {column.kind}) AS {column.name}" for column in table.columns
         ]
-        self.write(table.name, rows.selectExpr(*typed), batch, table.day)
+        dated = rows.selectExpr(*typed, f"to_date({table.day}) AS date")
+        target = str(self.directory / table.name / f"batch={batch}")
+        dated.write.mode("overwrite").partitionBy("date").parquet(target)
 
-    def records(self, upto: int | None = None) -> DataFrame:
-        """All records, up to a batch, without those that a newer incarnation has made void."""
+    def records(self) -> DataFrame:
+        """All records, without those that a newer incarnation has made void."""
         rows = self._read(RECORDS, f"{spark_ddl()}, date date, batch bigint")
-        if upto is not None:
-            rows = rows.where(f"batch <= {upto}")
-        if self.batches(RECORDS) <= 1:
+        if not self.numbers(TOUCHED):
             return rows
-        rows = rows.dropDuplicates(["log_partition", "log_offset", "incarnation"])
-        return self.spark.sql(_VALID, rows=rows)
+        rows = self._finished(rows)
+        # Only a stream finds another incarnation; file names have it before the last number.
+        cut = (self.directory / RECORDS).glob("batch=*/date=*/part-*-*-[1-9]*-*.parquet")
+        return self.spark.sql(_VALID, rows=rows) if any(cut) else rows
 
-    def of_batch(self, name: str, batch: int) -> DataFrame:
-        """What a batch has written."""
-        ddl = spark_ddl() if name == RECORDS else BY_NAME[name].ddl
-        rows = self._read(name, f"{ddl}, date date, batch bigint")
-        return rows.where(f"batch = {batch}")
+    def _finished(self, rows: DataFrame) -> DataFrame:
+        """Rows of batches that are whole; what comes behind is being made."""
+        last = max(self.numbers(TOUCHED), default=-1)
+        return rows.where(f"batch <= {last}")
 
-    def table(self, name: str, before: int | None = None) -> DataFrame:
-        """A table as of the newest batch, or as it was before one. Raises PipelineError."""
+    def table(self, name: str) -> DataFrame:
+        """A table as of the newest batch. Raises PipelineError."""
         if name == RECORDS:
             return self.records()
         if name not in BY_NAME:
             names = ", ".join([RECORDS, *BY_NAME])
             raise PipelineError(f"table {name!r}: expected one of {names}")
-        rows = self._read(name, f"{BY_NAME[name].ddl}, date date, batch bigint")
-        if before is not None:
-            rows = rows.where(f"batch < {before}")
-        if self.batches(name) > 1 and name != "end_offsets":
-            unit, key = _KEYS.get(name, ("group", "group_id"))
-            touched = self._read(TOUCHED, _TOUCHED_DDL)
-            rows = self.spark.sql(_NEWEST.replace("%key%", key), rows=rows, all=touched, unit=unit)
+        rows = self.written(name)
+        if self.numbers(TOUCHED):
+            if name == "end_offsets":
+                rows = self.spark.sql(_LAST_OF_MINUTE, rows=self._finished(rows))
+            else:
+                unit, key = _KEYS.get(name, ("group", "group_id"))
+                newest = _NEWEST.replace("%key%", key)
+                touched = self._read(TOUCHED, _TOUCHED_DDL)
+                rows = self.spark.sql(newest, rows=rows, all=touched, unit=unit)
         return rows.drop("batch")
+
+    def written(self, name: str) -> DataFrame:
+        """All rows that were ever written of a table, those of an unfinished batch too."""
+        return self._read(name, f"{BY_NAME[name].ddl}, date date, batch bigint")
 
     def _read(self, name: str, ddl: str) -> DataFrame:
         path = self.directory / name
-        if not self.batches(name):
+        if not self.numbers(name):
             return self.spark.createDataFrame([], ddl)
         return self.spark.read.schema(ddl).option("basePath", str(path)).parquet(str(path))
 
-    def batches(self, name: str) -> int:
-        """How many batches of a table are there."""
-        return sum(1 for _ in (self.directory / name).glob("batch=*"))
+    def numbers(self, name: str) -> list[int]:
+        """Which batches of a table are there."""
+        found = (self.directory / name).glob("batch=*")
+        return sorted(int(path.name.removeprefix("batch=")) for path in found)
 
     def register(self) -> None:
         """Make every table known to SQL by its name."""
@@ -112,6 +114,28 @@ SELECT r.* FROM {rows} r JOIN
     (SELECT key, max(batch) AS batch FROM {all} WHERE unit = {unit} GROUP BY key) t
 ON t.key = %key% AND t.batch = r.batch
 """
+
+
+_LAST_OF_MINUTE: Final = """
+SELECT found.ts, topic, partition, found.end_offset, found.source, found.date, found.batch
+FROM (SELECT topic, partition,
+             max_by(struct(*), struct(ts, end_offset)) AS found
+      FROM {rows} GROUP BY topic, partition, date_trunc('MINUTE', ts))
+"""
+
+
+def write_rows(directory: Path, rows: pa.Table, batch: int) -> None:
+    """Write few rows as a batch of a table, without Spark; there when they are whole."""
+    target = directory / f"batch={batch}"
+    unfinished = directory / f".batch={batch}"
+    for path in (target, unfinished):
+        shutil.rmtree(path, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    for day, of_day in by_day(rows) if "ts" in rows.schema.names else [(None, rows)]:
+        place = unfinished if day is None else unfinished / f"date={day}"
+        place.mkdir(exist_ok=True)
+        pq.write_table(of_day, place / "part-00000.parquet")
+    unfinished.rename(target)
 
 
 def open_store(spark: SparkSession, directory: Path) -> Store:

@@ -7,7 +7,7 @@ or deleted since.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -21,10 +21,19 @@ from pyspark.sql.datasource import (
 from pipeline.records_schema import spark_ddl
 from pipeline.source.broker import BrokerLog
 from pipeline.source.directory import DirectoryLog
-from pipeline.source.options import Options, parse
+from pipeline.source.options import RANGES_VIEW, Options, parse
 from pipeline.source.stream import Follower, Position
 
 NAME = "coordinator_log"
+RANGES: Final = pa.schema(
+    [
+        ("log_partition", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("incarnation", pa.int32()),
+    ]
+)
+"""Of the view `ranges`: what is to be read, a row for each log partition that has anything."""
 
 
 @dataclass
@@ -35,6 +44,13 @@ class OffsetRange(InputPartition):
     start: int
     end: int
     incarnation: int = 0
+
+
+@dataclass
+class RangeList(InputPartition):
+    """All ranges, which the view `ranges` has as rows: one task lists them."""
+
+    ranges: list[OffsetRange]
 
 
 class CoordinatorLog(DataSource):
@@ -50,8 +66,8 @@ class CoordinatorLog(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """The columns of `records`, or those asked for."""
-        return spark_ddl(self._options.schema)
+        """The columns of `records`, or those asked for; of the view `ranges` its own."""
+        return spark_ddl(RANGES if self._options.view == RANGES_VIEW else self._options.schema)
 
     def reader(self, schema: Any) -> "LogReader":
         """Reads once."""
@@ -70,7 +86,7 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One range for each log partition that has records; an empty one if none has."""
-        return [*self.ranges()] or [OffsetRange(-1, 0, 0)]
+        return _planned(self._options, self.ranges()) or [OffsetRange(-1, 0, 0)]
 
     def ranges(self) -> list[OffsetRange]:
         """What there is to read now. Raises SourceError."""
@@ -108,7 +124,7 @@ class LogStreamReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One range for each log partition that has something new."""
-        ranges: list[InputPartition] = []
+        ranges: list[OffsetRange] = []
         for name, form in end.items():
             before, after = Position.of(start.get(name)), Position.of(form)
             begin = before.next
@@ -116,7 +132,7 @@ class LogStreamReader(DataSourceStreamReader):
                 begin = after.again_from
             if begin < after.next:
                 ranges.append(OffsetRange(int(name), begin, after.next, after.incarnation))
-        return ranges
+        return _planned(self._options, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a range."""
@@ -128,7 +144,14 @@ def open_log(options: Options) -> DirectoryLog | BrokerLog:
     return DirectoryLog(options) if options.bootstrap is None else BrokerLog(options)
 
 
+def _planned(options: Options, ranges: list[OffsetRange]) -> list[InputPartition]:
+    return [RangeList(ranges)] if ranges and options.view == RANGES_VIEW else [*ranges]
+
+
 def _rows(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    if isinstance(partition, RangeList):
+        yield pa.RecordBatch.from_pylist([vars(one) for one in partition.ranges], schema=RANGES)
+        return
     assert isinstance(partition, OffsetRange)
     if partition.start < partition.end:
         yield from open_log(options).read(

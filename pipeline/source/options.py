@@ -13,6 +13,7 @@ from pipeline.records_schema import RECORDS, select
 from pipeline.source.errors import SourceError
 from pipeline.source.listing import DEFAULT_TOPIC
 
+RANGES_VIEW: Final = "ranges"
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
@@ -62,7 +63,7 @@ def parse(given: Mapping[str, str]) -> Options:
         bootstrap=bootstrap or None,
         topic=options.get("topic", DEFAULT_TOPIC),
         schema=schema,
-        view=_one_of(options, "view", VIEWS),
+        view=_one_of(options, "view", (*VIEWS, RANGES_VIEW)),
         starting=_offsets(options, "startingOffsets", EARLIEST),
         ending=_offsets(options, "endingOffsets", LATEST),
         past_high_watermark=_one_of(options, "pastHighWatermark", ("false", "true")) == "true",

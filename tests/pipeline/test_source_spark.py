@@ -4,40 +4,17 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
-import os
-import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline.records_schema import RECORDS
-from pipeline.source.datasource import register
 from pipeline.source.parquet import write_parquet
 from protocol.batch import build_batch
 from tests.support.coordinator_log import commits, segment
-from tests.support.processes import ROOT
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: none in PATH"),
-]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """A session whose workers are this interpreter and see this project."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-    builder = SparkSession.builder.master("local[2]").config(map=settings)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    register(session)
-    yield session
-    session.stop()
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -73,7 +50,8 @@ def test_tasks_write_the_same_rows_to_parquet_themselves(
     target = tmp_path / "bronze"
     assert write_parquet(spark, {"path": str(log)}, target) == 60
     written = spark.read.parquet(str(target))
-    assert to_arrow_schema(written.schema, timezone="UTC").equals(RECORDS)
+    assert [path.name for path in target.iterdir()] == ["date=2025-10-09"]
+    assert to_arrow_schema(written.drop("date").schema, timezone="UTC").equals(RECORDS)
     assert places(written) == [(number, at) for number in (0, 3) for at in range(30)]
     with pytest.raises(FileExistsError):
         write_parquet(spark, {"path": str(log)}, target)

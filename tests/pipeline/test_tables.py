@@ -1,0 +1,170 @@
+"""What the tables say of small logs whose every record is known."""
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
+
+import json
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pipeline import cli
+from protocol.batch import build_batch
+from tests.support.coordinator_log import marker
+from tests.support.pipeline_log import commit, deleted, generation, ran, rows, write_log
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def told(reason: str) -> dict[str, str]:
+    """The headers of a rebalance."""
+    return {"rb.reason": reason, "rb.member": "b-1", "rb.host": "/10.0.0.9", "rb.start": "x"}
+
+
+@pytest.fixture(scope="module")
+def out(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of a log with a bit of everything."""
+    home = tmp_path_factory.mktemp("tables")
+    transactions = [
+        commit("txn", 10, 0, producer=7),
+        commit("txn", 20, 1, 1, producer=8),
+        marker(7, commit=True),
+        marker(8, commit=False),
+        commit("txn", 30, 2, 2, producer=7),
+        commit("txn", 5, 3),
+    ]
+    write_log(home / "data", 1, enumerate(transactions))
+    compacted = [(0, commit("old", 1, 0)), (1, commit("old", 1, 0, 1)), (5, commit("old", 9, 9))]
+    compacted += [(6, commit("old", 4, 10)), (7, commit("old", 3, 11, 1))]
+    compacted += [(8, generation("old", 1, ["a-1"], 20)), (9, generation("old", 4, ["a-1"], 30))]
+    write_log(home / "data", 2, compacted)
+    told_or_not = [
+        generation("why", 1, ["a-1"], 0),
+        generation("why", 2, ["a-1", "b-1"], 1_000, told("member_joined")),
+        commit("why", 1, 1_500),
+        generation("why", 3, ["a-1"], 2_000),
+        commit("why", 2, 4_000),
+        generation("why", 4, ["a-1"], 5_000),
+        generation("why", 5, ["static/n1#1"], 6_000),
+        generation("why", 6, ["static/n1#2"], 7_000),
+        deleted("why", 8_000),
+    ]
+    write_log(home / "data", 3, enumerate(told_or_not))
+    summary = ran(spark, home / "data", home / "out")
+    assert (summary.records, summary.groups, summary.problems) == (22, 3, 0)
+    return home / "out"
+
+
+def test_a_commit_in_a_transaction_counts_only_with_its_marker(
+    spark: SparkSession, out: Path
+) -> None:
+    found = rows(spark, out, "offset_commits", "log_offset")
+    counted = [row["committed_offset"] for row in found if row["group_id"] == "txn"]
+
+    assert counted == [10, 5]
+
+
+def test_nothing_is_guessed_over_a_hole_in_the_log(spark: SparkSession, out: Path) -> None:
+    found = rows(spark, out, "offset_commits", "log_offset")
+    old = [row for row in found if row["group_id"] == "old"]
+
+    assert [(row["committed_offset"], row["history_gap"]) for row in old] == [
+        (1, False),
+        (1, False),
+        (9, True),
+        (4, False),
+        (3, True),
+    ]
+    assert [row["advance"] for row in old] == [None, None, None, -5, None]
+    assert [row["rewind"] for row in old] == [False, False, False, True, False]
+
+
+def test_missing_generations_are_a_gap(spark: SparkSession, out: Path) -> None:
+    found = rows(spark, out, "generations", "log_offset")
+    old = [row for row in found if row["group_id"] == "old"]
+
+    assert [(row["generation"], row["history_gap"]) for row in old] == [(1, False), (4, True)]
+    assert old[1]["joined"] is None
+    assert old[1]["moved_partitions"] is None
+
+
+def test_reasons_are_told_inferred_or_unknown(spark: SparkSession, out: Path) -> None:
+    found = rows(spark, out, "rebalances", "log_offset")
+
+    assert [(r["reason"], r["reason_source"]) for r in found if r["group_id"] == "why"] == [
+        ("member_joined", "inferred"),
+        ("member_joined", "header"),
+        ("member_gone", "inferred"),
+        ("unknown", "unknown"),
+        ("members_changed", "inferred"),
+        ("static_replaced", "inferred"),
+    ]
+    assert [r["reason"] for r in found if r["group_id"] == "old"] == ["member_joined", "unknown"]
+    headed = next(row for row in found if row["reason_source"] == "header")
+    assert (headed["cause_member"], headed["cause_host"]) == ("b-1", "/10.0.0.9")
+    assert headed["started_at"] is None
+    gone = next(row for row in found if row["reason"] == "member_gone")
+    assert gone["commit_gap_ms"] == 2_500
+
+
+def test_query_and_export_give_the_tables(
+    spark: SparkSession,
+    out: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["coordinator-pipeline", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        output = capsys.readouterr()
+        return f"{ended.value.code or 0}\n{output.out}{output.err}"
+
+    sql = "SELECT reason, count(*) AS n FROM rebalances GROUP BY 1 ORDER BY 2 DESC, 1"
+    said = run("query", "--out", str(out), sql).splitlines()
+    assert said[:3] == ["0", "reason\tn", "member_joined\t3"]
+    wrong = run("query", "--out", str(out), "SELECT nothing FROM rebalances").splitlines()
+    assert wrong[0] == "1"
+    assert len(wrong) == 2
+    assert "nothing" in wrong[1]
+
+    to = tmp_path / "csv"
+    export = ("export", "--out", str(out), "--table", "members", "--table", "generations")
+    assert run(*export, "--to", str(to), "--format", "csv").startswith("0\n")
+    lines = [line for path in to.glob("generations/*.csv") for line in path.read_text().split("\n")]
+    assert len([line for line in lines if line.startswith("why,")]) == 7
+    to = tmp_path / "parquet"
+    assert run(*export, "--to", str(to)).startswith("0\n")
+    assert spark.read.parquet(str(to / "members")).count() == 4
+
+
+def test_a_damaged_batch_is_left_out_and_told(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write_log(tmp_path / "data", 0, [(n, commit("g", n, n)) for n in range(3)])
+    raw = bytearray(path.read_bytes())
+    raw[len(build_batch([commit("g", 0, 0)])) + 70] ^= 1
+    path.write_bytes(raw)
+    out = tmp_path / "out"
+    words = ["run", "--log", str(tmp_path / "data"), "--out", str(out), "--no-report"]
+    monkeypatch.setattr("sys.argv", ["coordinator-pipeline", *words])
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    assert ended.value.code == 3
+    said = capsys.readouterr()
+    assert "2 records of 1 groups" in said.out
+    assert "1 batches or records could not be read:" in said.err
+    assert "partition 0, offset 1" in said.err
+    summary = json.loads((out / "run.json").read_text())["summary"]
+    assert (summary["records"], summary["problems"]) == (2, 1)
+    assert [row["history_gap"] for row in rows(spark, out, "offset_commits", "log_offset")] == [
+        False,
+        True,
+    ]
