@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.bronze import Bronze, File, look, of_partitions, read, with_holes
+from pipeline.bronze import Bronze, File, is_small, look, of_partitions, read, with_holes
 from pipeline.end_offsets import EndOffset, from_bootstrap, from_directory
 from pipeline.errors import PipelineError
 from pipeline.gold import Gold
@@ -124,6 +124,10 @@ def run_batch(
     ranges = LogReader(parse(source.options)).ranges()
     new = bronze.write(spark, source.options, ranges, 0)
     records = read(spark, new)
+    is_few = is_small(new)
+    if is_few:
+        spark.conf.set("spark.sql.shuffle.partitions", "1")
+        records = records.coalesce(1).persist()
     told(END_OFFSETS.name)
     ends = end_offsets(source, new)
     write_ends(directory, ends, 0)
@@ -132,6 +136,8 @@ def run_batch(
     holey = read(spark, of_partitions(new, holes)) if holes else None
     Gold(store, 0, told).make(records, known, holey)
     summary = summarize(spark, records)
+    if is_few:
+        records.unpersist()
     summary.seconds = round(time.monotonic() - began, 1)
     finish(directory, summary)
     return summary

@@ -1,0 +1,130 @@
+"""What a batch of the stream changes, found in the files of `records` without Spark."""
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pipeline.bronze import Bronze, File, look, with_holes
+from pipeline.end_offsets import TopicEnds
+from pipeline.source.datasource import OffsetRange
+from pipeline.source.parquet import write_range
+from pipeline.touched import touched_by
+from protocol.batch import LogRecord, build_batch
+from tests.support.coordinator_log import marker
+from tests.support.pipeline_log import BEGIN_MS, commit, write_log
+
+BEGIN = datetime.fromtimestamp(BEGIN_MS / 1000, UTC)
+HOUR_MS = 3_600_000
+
+
+class Tables:
+    """A log of one partition, and the files of batches of it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.records: list[LogRecord] = []
+        self.bronze = Bronze(home / "out")
+        self.batches = 0
+
+    def batch(
+        self, *records: LogRecord, start: int | None = None, incarnation: int = 0
+    ) -> list[File]:
+        """Append records, or put them in the place of those from `start` on, as a batch."""
+        start = len(self.records) if start is None else start
+        self.records[start:] = records
+        data = self.home / f"data{self.batches}"
+        write_log(data, 0, enumerate(self.records))
+        target = self.home / "out" / "records" / f"batch={self.batches}"
+        target.mkdir(parents=True)
+        found = OffsetRange(0, start, len(self.records), incarnation)
+        write_range({"path": str(data)}, found, target)
+        self.batches += 1
+        return [one for one in self.bronze.files() if target in one.path.parents]
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    return Tables(tmp_path)
+
+
+def test_a_batch_touches_its_own_groups_and_times(tables: Tables) -> None:
+    tables.batch(commit("old", 1, 0))
+    new = tables.batch(commit("new", 1, HOUR_MS), commit("new", 2, HOUR_MS + 1))
+
+    found = touched_by(new, tables.bronze.files(), [])
+
+    assert found.groups == {"new"}
+    assert found.partitions == {0}
+    assert found.windows == {(BEGIN_MS + HOUR_MS) // 600_000 * 600}
+    assert found.table(3).to_pylist()[0] == {"unit": "group", "key": "new", "batch": 3}
+
+
+def test_a_marker_touches_the_groups_of_its_producer(tables: Tables) -> None:
+    tables.batch(commit("its", 1, 0, producer=7))
+    tables.batch(commit("other", 1, 0, producer=8), commit("plain", 1, 0))
+    new = tables.batch(marker(7, commit=True))
+
+    assert touched_by(new, tables.bronze.files(), []).groups == {"its"}
+
+
+def test_a_log_that_was_cut_touches_what_it_has_lost(tables: Tables) -> None:
+    tables.batch(commit("kept", 1, 0), commit("lost", 1, HOUR_MS))
+    new = tables.batch(commit("new", 1, 2 * HOUR_MS), start=1, incarnation=1)
+
+    found = touched_by(new, tables.bronze.files(), [])
+
+    assert found.groups == {"lost", "new"}
+    assert len(found.windows) == 2
+
+
+def test_a_later_end_touches_who_commits_from_that_minute_on(tables: Tables) -> None:
+    tables.batch(commit("early", 1, 0), commit("late", 1, HOUR_MS), commit("else", 1, HOUR_MS, 1))
+    new = tables.batch(marker(9, commit=True))
+    ends = [(BEGIN + timedelta(minutes=30), "orders", 0, 5, "log")]
+
+    assert touched_by(new, tables.bronze.files(), ends).groups == {"late"}
+
+
+def test_rows_are_kept_by_day_and_those_without_a_time_too(tables: Tables) -> None:
+    tables.batch(commit("g", 1, 0), commit("g", 2, 24 * HOUR_MS), commit("g", 3, -BEGIN_MS - 1))
+
+    days = sorted(one.path.parent.name for one in tables.bronze.files())
+
+    assert days == ["date=2025-10-09", "date=2025-10-10", "date=__HIVE_DEFAULT_PARTITION__"]
+    assert sorted(look(tables.bronze.files(), ["log_offset"])["log_offset"].to_pylist()) == [
+        0,
+        1,
+        2,
+    ]
+
+
+def test_holes_are_found_from_footers(tables: Tables) -> None:
+    tables.batch(commit("g", 1, 0), commit("g", 2, 24 * HOUR_MS))
+    tables.batch(commit("g", 3, 1))
+    assert with_holes(tables.bronze.files()) == []
+
+    files = tables.bronze.files()
+    assert with_holes([one for one in files if one.first != 1]) == [0]
+
+
+def test_ends_of_topics_are_read_on_and_not_anew(tmp_path: Path) -> None:
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    segment = directory / f"{0:020d}.log"
+    first = build_batch([commit("x", 0, 0), commit("x", 1, 60_000)])
+    segment.write_bytes(first)
+    ends = TopicEnds(tmp_path)
+    minute = BEGIN + timedelta(minutes=1)
+    assert ends.new() == [(minute, "orders", 0, 2, "log")]
+    assert ends.new() == []
+
+    second = build_batch([commit("x", 2, 0)], 2)
+    segment.write_bytes(first + second[:-1])
+    assert ends.new() == []
+    segment.write_bytes(first + second)
+    assert ends.new() == [(minute, "orders", 0, 3, "log")]
+    (directory / f"{3:020d}.log").write_bytes(build_batch([commit("x", 3, HOUR_MS)], 3))
+    assert ends.new() == [(BEGIN + timedelta(hours=1), "orders", 0, 4, "log")]
