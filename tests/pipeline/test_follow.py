@@ -157,30 +157,6 @@ def differences(spark: SparkSession, one: Path, other: Path) -> dict[str, tuple[
     return found
 
 
-def test_a_stream_that_dies_and_returns_ends_with_the_tables_of_a_batch(
-    spark: SparkSession, tmp_path: Path, interleaving: int
-) -> None:
-    story = Story(interleaving, tmp_path)
-    story.append()
-    for _ in range(7):
-        step = story.random.choice(["append", "append", "compact", "die", "read"])
-        if step == "append":
-            story.append()
-        elif step == "compact":
-            story.compact()
-        elif step == "die":
-            story.die(spark)
-        else:
-            story.read(spark)
-    story.append()
-    story.die(spark)
-    story.read(spark)
-
-    ran(spark, story.twin(tmp_path / "twin"), tmp_path / "once")
-
-    assert differences(spark, story.out, tmp_path / "once") == {}
-
-
 def test_a_log_that_was_cut_and_written_anew_gives_the_tables_of_the_new_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -220,3 +196,27 @@ def test_a_checkpoint_that_is_gone_is_told_and_nothing_is_overwritten(
         query.awaitTermination()
 
     assert not (out / RECORDS).exists()
+
+
+def test_a_stream_that_dies_and_returns_ends_with_the_tables_of_a_batch(
+    spark: SparkSession, tmp_path: Path, interleaving: int
+) -> None:
+    story = Story(interleaving, tmp_path)
+    story.append()
+    for _ in range(4):
+        step = story.random.choice(["append", "append", "compact", "die", "read"])
+        if step == "append":
+            story.append()
+        elif step == "compact":
+            story.compact()
+        elif step == "die":
+            story.die(spark)
+        else:
+            story.read(spark)
+    story.append()
+    story.die(spark)
+    story.read(spark)
+
+    ran(spark, story.twin(tmp_path / "twin"), tmp_path / "once")
+
+    assert differences(spark, story.out, tmp_path / "once") == {}
