@@ -7,6 +7,22 @@ import pytest
 pytest_plugins = ("coordinator_server.testing.plugin",)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long the tests look where chance decides."""
+    parser.addoption(
+        "--interleavings",
+        type=int,
+        default=1,
+        help="random stories of the pipeline's stream to compare with a batch run",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Number the stories; a number tells the same one again."""
+    if "interleaving" in metafunc.fixturenames:
+        metafunc.parametrize("interleaving", range(metafunc.config.getoption("interleavings")))
+
+
 def _skipped(session: pytest.Session) -> int:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     return len(reporter.stats.get("skipped", [])) if reporter else 0

@@ -4,21 +4,155 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from coordinator_server.storage.segments.compact import compact
+from coordinator_server.storage.segments.log import SegmentLog
 from pipeline.follow import CHECKPOINT, start_following
+from pipeline.gold import Gold
 from pipeline.run import Source, prepare
-from pipeline.store import BY_NAME, RECORDS, TOUCHED
+from pipeline.store import BY_NAME, RECORDS, TOUCHED, write_rows
+from protocol.batch import LogRecord, build_batch, read_records, stamped
+from tests.support.compacted import NoPace
+from tests.support.coordinator_log import marker
 from tests.support.pipeline_log import commit, content, generation, ran, write_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
+MEMBERS = ("a-1", "b-1", "static/n1#1", "static/n1#2")
+DEATHS = (
+    "before the tables",
+    "offset_commits",
+    "rebalances",
+    "hot_partitions",
+    TOUCHED,
+    "behind it",
+)
+
 
 def unsaid(text: str) -> None:
     """Nobody looks."""
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+class Story:
+    """A log that is written, rolled and compacted; and the stream, which dies and returns."""
+
+    def __init__(self, seed: int, home: Path) -> None:
+        self.random = Random(seed)
+        self.data, self.out = home / "data", home / "out"
+        self.logs = {n: self._log(f"__consumer_offsets-{n}") for n in (0, 3)}
+        self.topic = self._log("orders-0")
+        self.at = 0
+        self.generations: dict[str, int] = {}
+        self.seen: dict[int, dict[int, LogRecord]] = {n: {} for n in self.logs}
+        """What a finished batch of the stream has read, by log partition and offset."""
+
+    def _log(self, name: str) -> SegmentLog:
+        (self.data / name).mkdir(parents=True)
+        return SegmentLog(self.data / name, segment_bytes=700)
+
+    def append(self) -> None:
+        """A few batches."""
+        for _ in range(self.random.randrange(1, 6)):
+            number = self.random.choice(sorted(self.logs))
+            self.at += self.random.choice([10, 900, 70_000, 400_000])
+            self.logs[number].append(
+                build_batch(self._records(f"g{number}{self.random.randrange(2)}"))
+            )
+        self.topic.append(build_batch([commit("end", 0, self.at)] * self.random.randrange(1, 9)))
+        for log in (self.topic, *self.logs.values()):
+            log.sync()
+
+    def _records(self, group: str) -> list[LogRecord]:
+        chance = self.random.random()
+        producer = self.random.choice([7, 8])
+        if chance < 0.1:
+            return [marker(producer, commit=self.random.random() < 0.5)]
+        if chance < 0.4:
+            step = self.random.choice([1, 1, 1, 2])
+            self.generations[group] = self.generations.get(group, 0) + step
+            members = self.random.sample(MEMBERS, self.random.randrange(4))
+            told = {"rb.reason": "member_left"} if self.random.random() < 0.3 else None
+            return [generation(group, self.generations[group], members, self.at, told)]
+        who = producer if chance < 0.6 else -1
+        return [
+            commit(group, self.random.randrange(99), self.at, n % 3, who)
+            for n in range(self.random.randrange(1, 5))
+        ]
+
+    def compact(self) -> None:
+        """What the server does in the background."""
+        for log in self.logs.values():
+            compact(log, pace=NoPace(), wall_ms=lambda: 0, delete_retention_ms=1)
+
+    def read(self, spark: SparkSession) -> None:
+        """The stream takes in all that is there."""
+        source = Source(log=self.data)
+        prepare(source, self.out, follow=True)
+        # The first run may only end the batch that an earlier one began.
+        for _ in range(2):
+            start_following(spark, source, self.out, unsaid, once=True).awaitTermination()
+        for number, log in self.logs.items():
+            for header, chunk, at in log.batches():
+                self.seen[number] |= {one.offset: one for one in read_records(header, chunk, at)}
+
+    def die(self, spark: SparkSession) -> None:
+        """The stream is killed in a batch, if there is anything to read."""
+        with killed_at(self.random.choice(DEATHS)):
+            source = Source(log=self.data)
+            prepare(source, self.out, follow=True)
+            query = start_following(spark, source, self.out, unsaid, once=True)
+            failed = ""
+            try:
+                query.awaitTermination()
+            except StreamingQueryException as error:
+                failed = str(error)
+        assert not failed or Killed.__name__ in failed
+
+    def twin(self, home: Path) -> Path:
+        """A log of just what the stream has read."""
+        for number, records in self.seen.items():
+            write_log(home, number, sorted(records.items()))
+        batches = [
+            (header, chunk[at : at + header.size]) for header, chunk, at in self.topic.batches()
+        ]
+        (home / "orders-0").mkdir()
+        whole = b"".join(stamped(raw, header.base_offset) for header, raw in batches)
+        (home / "orders-0" / f"{0:020d}.log").write_bytes(whole)
+        return home
+
+
+@contextmanager
+def killed_at(place: str) -> Iterator[None]:
+    """End a batch before it writes the named table, or when it has written `touched`."""
+    keep, write = Gold._keep, write_rows
+
+    def dying_keep(self: Gold, name: str, rows: object) -> object:
+        if place in (name, "before the tables"):
+            raise Killed
+        return keep(self, name, rows)
+
+    def dying_write(directory: Path, rows: object, batch: int) -> None:
+        if place == TOUCHED:
+            raise Killed
+        write(directory, rows, batch)
+        if place == "behind it":
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Gold, "_keep", dying_keep)
+        patch.setattr("pipeline.follow.write_rows", dying_write)
+        yield
 
 
 def differences(spark: SparkSession, one: Path, other: Path) -> dict[str, tuple[str, ...]]:
@@ -71,3 +205,27 @@ def test_a_checkpoint_that_is_gone_is_told_and_nothing_is_overwritten(
         query.awaitTermination()
 
     assert not (out / RECORDS).exists()
+
+
+def test_a_stream_that_dies_and_returns_ends_with_the_tables_of_a_batch(
+    spark: SparkSession, tmp_path: Path, interleaving: int
+) -> None:
+    story = Story(interleaving, tmp_path)
+    story.append()
+    for _ in range(4):
+        step = story.random.choice(["append", "append", "compact", "die", "read"])
+        if step == "append":
+            story.append()
+        elif step == "compact":
+            story.compact()
+        elif step == "die":
+            story.die(spark)
+        else:
+            story.read(spark)
+    story.append()
+    story.die(spark)
+    story.read(spark)
+
+    ran(spark, story.twin(tmp_path / "twin"), tmp_path / "once")
+
+    assert differences(spark, story.out, tmp_path / "once") == {}
