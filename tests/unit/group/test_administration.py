@@ -1,6 +1,10 @@
 """What operators do: kick a member, force a rebalance, reset the offsets of an Empty group."""
 
+import pytest
+
 from coordinator_server.group.context import Limits
+from coordinator_server.group.effects import Refuse, Rule
+from coordinator_server.group.events import LeavingMember
 from coordinator_server.group.reasons import NOBODY, RebalanceReason
 from protocol.errors import ErrorCode
 from tests.support.story import Story, offset
@@ -39,6 +43,34 @@ def test_a_kick_without_any_name_finds_nobody() -> None:
     story.stable("a")
     assert story.kick("").error is ErrorCode.UNKNOWN_MEMBER_ID
     assert story.kick("", "nobody").error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance", "named"),
+    [("gone", None, "'gone'"), ("gone", "one", "'gone'"), ("", "one", "'one'"), ("", None, "''")],
+)
+def test_a_kick_that_finds_nobody_says_whom_it_looked_for(
+    member_id: str, instance: str | None, named: str
+) -> None:
+    story = Story()
+    story.stable("a")
+    refusal = story.kick(member_id, instance).result
+    assert isinstance(refusal, Refuse)
+    assert (refusal.rule, refusal.detail) == (Rule.MEMBER_UNKNOWN, f"{named} is no member")
+
+
+def test_a_rebalance_is_forced_neither_twice_nor_on_a_group_without_members() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    story.force_rebalance()
+    again = story.force_rebalance()
+    assert (again.error, again.rule) == (
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        Rule.REBALANCE_UNDER_WAY,
+    )
+    story.leave(*(LeavingMember(member.member_id, None) for member in (a, b)))
+    nobody = story.force_rebalance()
+    assert (nobody.error, nobody.rule) == (ErrorCode.INVALID_REQUEST, Rule.GROUP_EMPTY)
 
 
 def test_a_forced_rebalance_has_nobody_as_culprit() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator_server.group.effects import Rule
+from coordinator_server.group.effects import Refuse, Rule
 from protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, SESSION_MS, Story
 
@@ -97,3 +97,30 @@ def test_a_refused_heartbeat_keeps_no_session_alive() -> None:
     a.heartbeat(7)
     story.advance(5_000)
     assert story.removed == [("a", "session_expired")]
+
+
+def test_a_stranger_is_no_member_even_if_it_knows_the_generation() -> None:
+    story = Story()
+    story.stable("a")
+    request = story.member("x", member_id="x").heartbeat(generation=1)
+    assert (request.error, request.rule) == (ErrorCode.UNKNOWN_MEMBER_ID, Rule.MEMBER_UNKNOWN)
+
+
+def test_whoever_has_another_generation_is_told_since_when_the_group_is_at_its_own() -> None:
+    story = Story()
+    made = story.wall
+    a, b = story.member("a"), story.member("b")
+    a.enter()
+    a.member_id = next(iter(story.classic.members))
+    story.advance(1_000)
+    before = a.heartbeat(generation=5).result
+    assert isinstance(before, Refuse)
+    assert (before.rule, before.since_ms) == (Rule.GENERATION_DIFFERS, made)
+    b.enter()
+    story.advance(5_000)
+    began = story.wall
+    story.advance(1_000)
+    story.sync_all(a, b)
+    after = b.heartbeat(generation=0).result
+    assert isinstance(after, Refuse)
+    assert (after.rule, after.since_ms) == (Rule.GENERATION_DIFFERS, began)

@@ -223,3 +223,10 @@ def test_words_of_a_later_version_are_shown_as_they_are() -> None:
     form = rebalance_form(unpack("group", encode_history(later)))
     assert (form["reason"], form["outcome"]) == ("moon_phase", "postponed")
     assert form["rounds"][0]["reason"] == "moon_phase"
+
+
+def test_a_retention_of_a_millisecond_is_one() -> None:
+    story = Story(limits=Limits(history_retention_ms=1))
+    story.stable("a")
+    assert past_of(story) == story.rebalances
+    assert story.rebalances[-1].sequence == 0

@@ -241,3 +241,15 @@ def test_a_group_id_that_cannot_be_written_down_is_refused() -> None:
     story = Story(group_id="\ufffd" * 11_000)
     assert story.member("a").join().rule is Rule.TEXT_TOO_LONG
     assert story.commit().rule is Rule.TEXT_TOO_LONG
+
+
+def test_an_id_that_is_handed_out_is_known_with_whom_it_is_for_and_since_when() -> None:
+    story = Story()
+    story.stable("a", session=60_000)
+    story.advance(500)
+    pending = story.member("p")
+    pending.join()
+    handed_out = story.now
+    story.advance(300)
+    (known,) = story.classic.pending.values()
+    assert (known.client_id, known.client_host, known.since) == ("p", "/p", handed_out)

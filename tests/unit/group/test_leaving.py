@@ -173,3 +173,16 @@ def test_a_group_whose_last_member_left_does_not_wait_for_ids_that_were_handed_o
     a.leave()
     story.advance(0)
     assert story.state == "Empty"
+
+
+def test_a_batch_tells_why_each_that_could_not_leave_could_not() -> None:
+    story = Story()
+    a, _b = story.stable("a", "b")
+    request = story.leave(
+        LeavingMember("x", None), LeavingMember(a.member_id, None), LeavingMember("", "nobody")
+    )
+    assert isinstance(request.result, Left)
+    assert [(refused.rule, refused.detail) for refused in request.result.refused] == [
+        (Rule.MEMBER_UNKNOWN, "'x' is no member"),
+        (Rule.INSTANCE_UNKNOWN, "no member has the group instance id 'nobody'"),
+    ]

@@ -99,3 +99,112 @@ def test_an_id_that_expires_while_the_assignment_is_awaited_is_no_round() -> Non
     a.sync({a: b""})
     assert [cause.reason for cause in last_event(story).rounds] == ["member_joined"]
     assert story.removed == [("p", "pending_expired")]
+
+
+def waits(story: Story) -> list[tuple[str, int]]:
+    """Client ids of whom the last rebalance waited for, and for how many milliseconds."""
+    return [(waited.member.client_id, waited.waited_ms) for waited in last_event(story).waited_for]
+
+
+def test_a_round_that_begins_while_the_assignment_is_awaited_has_a_wait_of_its_own() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    a.join()
+    b.join()
+    story.advance(1_000)
+    b.protocols = (("range", b"news"),)
+    b.join()
+    story.advance(2_000)
+    a.join()
+    story.sync_all(a, b)
+    event = last_event(story)
+    assert [cause.reason for cause in event.rounds] == ["leader_rejoined", "metadata_changed"]
+    assert dict(waits(story))["a"] == 2_000
+
+
+def test_whoever_joined_and_then_left_was_not_waited_for() -> None:
+    story = Story()
+    a, b, c = story.stable("a", "b", "c")
+    b.protocols = (("range", b"news"),)
+    b.join()
+    story.advance(700)
+    b.leave()
+    a.join()
+    story.advance(300)
+    c.join()
+    story.sync_all(a, c)
+    assert waits(story) == [("c", 1_000)]
+
+
+def test_an_id_that_was_not_used_was_waited_for_until_it_was_given_back() -> None:
+    story = Story()
+    a, b, c, pending = parked_with_an_unused_id(story)
+    b.join()
+    c.join()
+    story.advance(700)
+    pending.leave()
+    story.sync_all(a, b, c)
+    assert ("p", 700) in waits(story)
+
+
+def test_an_id_that_is_given_back_during_the_initial_delay_was_not_waited_for() -> None:
+    story = Story()
+    a, b = story.member("a"), story.member("b")
+    a.enter()
+    b.enter()
+    pending = story.member("p")
+    pending.join()
+    story.advance(700)
+    pending.leave()
+    story.advance(6_000)
+    story.sync_all(a, b)
+    assert "p" not in waited_for(story)
+
+
+def test_an_id_that_is_given_back_while_the_assignment_is_awaited_was_not_waited_for() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+    a.join()
+    b.join()
+    pending = story.member("p")
+    pending.join()
+    story.advance(700)
+    pending.leave()
+    story.rejoin(b, a)
+    assert "p" not in waited_for(story)
+
+
+def test_a_member_whose_session_ended_before_it_joined_was_waited_for_until_then() -> None:
+    story = Story()
+    a, _b, c = story.stable("a", "b", "c")
+    story.advance(4_000)
+    c.heartbeat()
+    a.join()
+    c.join()
+    story.advance(6_000)
+    story.sync_all(a, c)
+    assert story.removed == [("b", "session_expired")]
+    assert ("b", 6_000) in waits(story)
+
+
+def test_a_new_member_whose_five_minutes_ended_had_joined_and_was_not_waited_for() -> None:
+    story = Story()
+    a, c = story.stable("a", "c", session=1_800_000, rebalance=600_000)
+    story.member("b").enter()
+    story.advance(300_000)
+    assert story.removed == [("b", "session_expired")]
+    a.join()
+    story.advance(1_000)
+    c.join()
+    story.sync_all(a, c)
+    assert waits(story) == [("c", 301_000)]
+
+
+def test_a_member_alone_was_not_waited_for_however_long_it_took_to_assign() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.join()
+    story.advance(500)
+    a.sync({a: b""})
+    assert last_event(story).sync_phase_ms == 500
+    assert waits(story) == []

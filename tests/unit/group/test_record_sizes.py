@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from coordinator_server.group.classic.rebalance import record_bytes
+from coordinator_server.group.classic.story import story_bytes
 from coordinator_server.group.context import Limits
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey, GroupMetadataValue, encode_key, encode_value
@@ -74,3 +75,15 @@ def test_a_commit_is_taken_for_128_bytes_a_record_and_four_a_character() -> None
     for partitions in (1, 2, 3):
         assert committed_with(partitions * one, partitions) is ErrorCode.NONE
         assert committed_with(partitions * one - 1, partitions) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_the_story_is_written_where_the_append_holds_just_as_much_as_it_may_take() -> None:
+    story, a = completing(Limits())
+    a.sync({a: b"1"})
+    group = record_bytes(story.classic, encode_value(group_record(story)))
+    enough = group + story_bytes("group")
+    for limit, written in ((enough, True), (enough - 1, False)):
+        again, a = completing(Limits(max_append_bytes=limit))
+        a.sync({a: b"1"})
+        (closed,) = [write for write in again.writes if write.value == group_record(again)]
+        assert (bool(closed.headers), len(again.group.past)) == (written, int(written))
