@@ -130,8 +130,8 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("works", nargs="*", metavar="WORK", help="part of a name")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of CPU for each")
-    parser.add_argument("--rounds", type=int, default=15, help="of each way, by turns")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of CPU for each")
+    parser.add_argument("--rounds", type=int, default=5, help="of each way, by turns")
     arguments = parser.parse_args()
     wanted = arguments.works or DEFAULT_WORKS
     rows = [

@@ -167,8 +167,8 @@ def test_a_deleted_group_is_gone(run: Run, left_group: str) -> None:
     [
         (["reset", "g", "--all-topics"], 2, "expected exactly one of --to-earliest"),
         (["reset", "g", "--to-latest"], 2, "expected either --topic or --all-topics"),
-        (["reset", "g", "--topic", "t", "--to-offset", "-1"], 2, "--to-offset -1: expected at"),
-        (["reset", "g", "--topic", "t:x", "--to-latest"], 1, "--topic 't:x': expected NAME or"),
+        (["reset", "g", "--topic", "t", "--to-offset", "-1"], 2, "--to-offset -1: expected 0"),
+        (["reset", "g", "--topic", "t:x", "--to-latest"], 2, "--topic 't:x': expected NAME or"),
         (["reset", "g", "--topic", "nope", "--to-latest"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["reset", "g", "--topic", "orders:9", "--to-latest"], 1, "orders-9: no such partition"),
         (["reset", "g", "--topic", "orders", "--shift-by", "1"], 1, "orders-0 has no committed"),
