@@ -97,6 +97,14 @@ def test_offsets_are_reset_only_where_no_member_would_miss_it() -> None:
     assert committed["new"][0].offset == 4
 
 
+def test_offsets_that_were_reset_expire_by_the_configured_retention() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    story.reset(offset(3))
+    assert story.group.offsets.committed["orders"][0].expire_timestamp == -1
+
+
 def test_the_history_can_be_left_out_of_the_log() -> None:
     story = Story(limits=Limits(history_retention_ms=0))
     story.stable("a")

@@ -65,6 +65,20 @@ def test_another_generation_is_refused(generation: int) -> None:
     )
 
 
+def test_the_refusal_of_a_generation_says_since_when_there_is_another() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    since = story.wall
+    story.advance(1_000)
+    of_the_past = a.heartbeat(0).result
+    assert isinstance(of_the_past, Refuse)
+    assert of_the_past.since_ms == since
+    a.leave()
+    unknown = a.heartbeat().result
+    assert isinstance(unknown, Refuse)
+    assert unknown.since_ms == -1, "that says nothing"
+
+
 def test_the_member_is_looked_at_before_the_generation() -> None:
     story = Story()
     (a,) = story.stable("a")

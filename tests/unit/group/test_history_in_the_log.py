@@ -17,6 +17,7 @@ from protocol.history import (
     encode_history,
 )
 from protocol.records import GroupMetadataKey
+from tests.support.offsets import one_by_one
 from tests.support.story import Story
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -111,6 +112,20 @@ def test_headers_are_bounded_whatever_clients_are_called() -> None:
     assert len(history) <= MAX_HISTORY_BYTES
 
 
+def test_every_text_of_the_headers_has_a_length_of_its_own() -> None:
+    story = Story()
+    a = story.member("a" * 2_000, "i" * 2_000, known=False)
+    a.join("why" * 2_000, client_host="h" * 2_000)
+    story.advance(6_000)
+    a.sync({a: b""})
+    told = headers_of(group_writes(story)[-1])
+    assert told["rb.member"] == a.member_id[:255]
+    assert told["rb.client"] == "a" * 100
+    assert told["rb.host"] == "h" * 64
+    assert told["rb.instance"] == "i" * 100
+    assert told["rb.client_reason"] == ("why" * 54)[:160]
+
+
 def test_records_that_close_no_rebalance_have_no_headers() -> None:
     story = Story()
     a = story.member("a", "one")
@@ -149,6 +164,43 @@ def test_no_group_keeps_more_than_it_may() -> None:
     assert gone == [RebalanceHistoryKey("group", 1, 0), RebalanceHistoryKey("group", 2, 1)]
 
 
+def test_nothing_is_forgotten_before_there_is_one_too_many() -> None:
+    story = Story(limits=Limits(history_max_rebalances=6))
+    a = rebalanced(story, 6)
+    assert [event.sequence for event in past_of(story)] == [0, 1, 2, 3, 4, 5]
+    story.force_rebalance()
+    a.join()
+    a.sync({a: b""})
+    assert [event.sequence for event in past_of(story)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_smaller_limit_holds_from_the_next_rebalance_that_ends() -> None:
+    story = Story()
+    a = rebalanced(story, 5)
+    story.limits = Limits(history_max_rebalances=3)
+    story.force_rebalance()
+    assert len(past_of(story)) == 5
+    a.join()
+    a.sync({a: b""})
+    assert [event.sequence for event in past_of(story)] == [3, 4, 5]
+
+
+def test_a_group_keeps_a_thousand_rebalances_where_nothing_else_is_configured() -> None:
+    story = Story()
+    a = rebalanced(story, 1)
+    (first,) = past_of(story)
+    for sequence in range(1, 1_000):
+        later = replace(first, sequence=sequence)
+        story.record(RebalanceHistoryKey("group", 1, sequence), pack(later))
+    story.restart()
+    assert len(past_of(story)) == 1_000
+    story.force_rebalance()
+    a.join()
+    a.sync({a: b""})
+    assert [past_of(story)[place].sequence for place in (0, -1)] == [1, 1_000]
+    assert len(past_of(story)) == 1_000
+
+
 def test_a_rebalance_is_kept_for_its_retention() -> None:
     story = Story()
     a = rebalanced(story, 1)
@@ -177,6 +229,20 @@ def test_the_history_goes_with_its_group_and_observers_are_told() -> None:
     assert repr(removed.past) == "<2 rebalances of 'group'>"
     assert list(removed.past[1:]) == story.rebalances[1:]
     assert removed.past[-1] == story.rebalances[-1]
+
+
+def test_a_group_that_expires_with_an_old_history_forgets_each_rebalance_once() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    story.wall += 8 * DAY_MS
+    effects = story.handle(ExpireOffsets())
+    assert [write.key for write in one_by_one(effects.writes)] == [
+        RebalanceHistoryKey("group", 1, 0),
+        RebalanceHistoryKey("group", 2, 1),
+        GroupMetadataKey("group"),
+    ]
+    assert story.group.is_vacant
 
 
 def test_a_rebalance_told_twice_by_the_log_is_one() -> None:

@@ -199,6 +199,20 @@ def test_metadata_has_to_fit_into_the_old_record_that_carries_a_retention() -> N
     assert errors(story.commit(long, retention_ms=1)) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
 
 
+def test_metadata_may_come_with_a_retention() -> None:
+    story = Story()
+    assert errors(story.commit(offset(1, metadata="note"), retention_ms=1)) == [ErrorCode.NONE]
+    assert story.fetch()["orders", 0].metadata == "note"
+
+
+@pytest.mark.parametrize("retention", [-1, 1])
+def test_a_commit_without_metadata_is_told_with_an_empty_one(retention: int) -> None:
+    story = Story()
+    given = offset(1)._replace(metadata=None)
+    assert errors(story.commit(given, retention_ms=retention)) == [ErrorCode.NONE]
+    assert story.fetch()["orders", 0].metadata == ""
+
+
 def test_a_commit_too_large_for_one_append_is_refused_as_a_whole() -> None:
     story = Story(limits=Limits(max_append_bytes=1_000))
     request = story.commit(*(offset(1, partition=i) for i in range(10)))

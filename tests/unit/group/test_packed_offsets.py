@@ -41,6 +41,7 @@ def test_packed_offsets_make_a_simple_group() -> None:
     assert group.classic is not None
     assert group.classic.state is ClassicGroupState.EMPTY
     assert group.classic.protocol_type is None
+    assert group.classic.state_since == -1, "the log does not say"
     assert group.offsets.fetch(None, require_stable=False) == [("orders", [(0, PACKED)])]
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from coordinator_server.group.classic.rebalance import record_bytes
-from coordinator_server.group.classic.story import story_bytes
 from coordinator_server.group.context import Limits
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey, GroupMetadataValue, encode_key, encode_value
@@ -81,7 +80,8 @@ def test_the_story_is_written_where_the_append_holds_just_as_much_as_it_may_take
     story, a = completing(Limits())
     a.sync({a: b"1"})
     group = record_bytes(story.classic, encode_value(group_record(story)))
-    enough = group + story_bytes("group")
+    headers, history, overhead, group_id = 1_024, 8_192, 128, 4 * len("group")
+    enough = group + headers + history + overhead + group_id
     for limit, written in ((enough, True), (enough - 1, False)):
         again, a = completing(Limits(max_append_bytes=limit))
         a.sync({a: b"1"})

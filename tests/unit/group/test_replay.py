@@ -267,7 +267,7 @@ def test_a_tombstone_takes_the_pending_offsets_too() -> None:
 
 def with_open_transaction() -> Story:
     story = Story()
-    story.commit(offset(1), offset(5, partition=1))
+    story.commit(offset(1, epoch=3), offset(5, partition=1, epoch=3))
     apply(story.group, KEY, committed(2), 7, 10)
     return story
 
@@ -279,8 +279,10 @@ def ask(story: Story, partitions: list[int] | None, *, stable: bool) -> dict[int
     effects = story.group.handle(FetchOffsets(request, topics, stable), story.context())
     (reply,) = effects.replies
     assert isinstance(reply.result, Fetched)
-    found = fetched_offsets(reply.result)
-    return {offset.partition: (offset.offset, offset.error) for _, offset in found}
+    found = [place for _, place in fetched_offsets(reply.result)]
+    for place in found:
+        assert (place.leader_epoch == -1) is (place.offset == -1), "both or neither are told"
+    return {place.partition: (place.offset, place.error) for place in found}
 
 
 @pytest.mark.parametrize("partitions", [[0, 1, 2], None])
