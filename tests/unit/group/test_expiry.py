@@ -253,7 +253,9 @@ def test_an_empty_group_with_nothing_but_an_open_transaction_does_not_expire() -
 
 def test_whoever_asks_is_told_when_an_offset_would_expire() -> None:
     story = short_lived()
-    assert Expiry(story.group, story.limits).of("orders", VALUE) is None
+    nothing = Expiry(story.group, story.limits)
+    assert nothing.of("orders", VALUE) is None
+    assert nothing.spares("orders")
     a, b = (story.member(name, protocols=ORDERS, session=1_800_000) for name in "ab")
     story.settle(a, b)
     a.commit(offset(1), offset(1, topic="other"))

@@ -281,6 +281,13 @@ def test_offsets_of_topics_in_use_stay() -> None:
         ("other", 0): ErrorCode.NONE,
     }
     assert list(story.fetch()) == [("orders", 0)]
+    assert isinstance(request.result, Deleted)
+    (refused,) = request.result.refused
+    assert (refused.error, refused.rule) == (
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        Rule.TOPIC_SUBSCRIBED,
+    )
+    assert refused.detail == "members subscribe to 'orders'"
 
 
 @pytest.mark.parametrize("blob", [b"", b"\0", b"\0\1\0\0\0\1\0\7or"])
