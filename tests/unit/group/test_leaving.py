@@ -182,6 +182,7 @@ def test_a_batch_tells_why_each_that_could_not_leave_could_not() -> None:
         LeavingMember("x", None), LeavingMember(a.member_id, None), LeavingMember("", "nobody")
     )
     assert isinstance(request.result, Left)
+    assert request.result == Left(request.result.members), "the explanations are for people"
     assert [(refused.rule, refused.detail) for refused in request.result.refused] == [
         (Rule.MEMBER_UNKNOWN, "'x' is no member"),
         (Rule.INSTANCE_UNKNOWN, "no member has the group instance id 'nobody'"),

@@ -174,6 +174,29 @@ def test_the_length_of_metadata_is_limited_in_javas_characters(
     assert story.fetch()["orders", 1].offset == 2
 
 
+def test_a_commit_of_which_nothing_is_accepted_makes_no_group() -> None:
+    story = Story(limits=Limits(offset_metadata_max_chars=3))
+    story.commit(offset(1, metadata="long"))
+    assert story.group.is_vacant
+    assert story.writes == []
+
+
+def test_the_first_metadata_that_is_too_long_is_explained() -> None:
+    story = Story(limits=Limits(offset_metadata_max_chars=3))
+    request = story.commit(
+        offset(1, metadata="m"), *(offset(1, partition, metadata="long") for partition in (4, 5))
+    )
+    too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert request.result == Committed([ErrorCode.NONE, too_large, too_large])
+    assert isinstance(request.result, Committed)
+    (refused,) = request.result.refused
+    assert (refused.error, refused.rule) == (too_large, Rule.METADATA_TOO_LONG)
+    assert refused.detail == (
+        "the metadata of partition 4 of 'orders' is too long: "
+        "offset.metadata.max.bytes allows 3 characters"
+    )
+
+
 @pytest.mark.parametrize(
     ("retention", "expires"),
     [
@@ -282,6 +305,7 @@ def test_offsets_of_topics_in_use_stay() -> None:
     }
     assert list(story.fetch()) == [("orders", 0)]
     assert isinstance(request.result, Deleted)
+    assert request.result == Deleted(request.result.topics), "the explanation is for people"
     (refused,) = request.result.refused
     assert (refused.error, refused.rule) == (
         ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
