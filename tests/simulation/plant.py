@@ -27,7 +27,7 @@ RARE = {
     "expiry does not see open transactions": 40,
     "join phase ends early": 30,
     "parked replies are forgotten when the tenure ends": 40,
-    "inline turn overtakes the mailbox": 160,
+    "inline turn overtakes the mailbox": 4390,
     "deletion is settled by what is not durable": 50,
     "stale owner goes on answering": 300,
 }
