@@ -22,7 +22,8 @@ from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import TOPIC, SegmentStorage
 from protocol.batch import LogRecord, build_batch
-from protocol.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.offset_value import OffsetCommitValue
+from protocol.records import OffsetCommitKey, encode_key, encode_value
 
 GROUPS, TOPICS, RECORDS_PER_BATCH = 1_000, 7, 100
 WALL = 1_700_000_000_000

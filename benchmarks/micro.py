@@ -29,7 +29,8 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.offset_answers import Found, commit_accepted, fetched_topics
-from protocol.records import decode_key, decode_value, encode_key, encode_value, pack_offset
+from protocol.offset_value import pack_offset
+from protocol.records import decode_key, decode_value, encode_key, encode_value
 
 WALL: Final = 1_700_000_000_000
 ARMED: Final = 10_000

@@ -22,7 +22,8 @@ from pipeline.source.directory import DirectoryLog
 from pipeline.source.options import parse
 from protocol.batch import LogRecord, build_batch
 from protocol.java import partition_for
-from protocol.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.offset_value import OffsetCommitValue
+from protocol.records import OffsetCommitKey, encode_key, encode_value
 
 TOUCHED_GROUPS = 5
 MOST_SECONDS = 300

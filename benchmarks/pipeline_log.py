@@ -21,12 +21,12 @@ from protocol.history import (
     encode_history_key,
 )
 from protocol.java import partition_for
+from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
-    OffsetCommitValue,
     encode_key,
     encode_value,
 )

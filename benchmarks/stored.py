@@ -10,12 +10,12 @@ from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import TOPIC
 from protocol.batch import LogRecord, build_batch
 from protocol.java import partition_for
+from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
-    OffsetCommitValue,
     encode_key,
     encode_value,
 )

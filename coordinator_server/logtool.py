@@ -29,12 +29,12 @@ from protocol.batch import (
 from protocol.errors import Malformed
 from protocol.history import RebalanceHistoryKey, decode_history, history_form
 from protocol.markers import decode_marker
+from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
-    OffsetCommitValue,
     RecordKey,
     RecordValue,
     UnknownKey,

@@ -38,6 +38,7 @@ from typing import Any, Final, NamedTuple
 from protocol.errors import Malformed
 from protocol.reader import Reader
 from protocol.varints import ONE_BYTE, uvarint
+from protocol.writing import text_bytes
 
 REBALANCE_HISTORY_TYPE: Final = 32766
 HISTORY_VERSION: Final = 0
@@ -151,11 +152,8 @@ def is_known_history(raw: PackedHistory) -> bool:
 
 def encode_history_key(key: RebalanceHistoryKey) -> bytes:
     """The bytes of a key. Raises ValueError for a group id of more than 32767 bytes."""
-    group = key.group.encode("utf-8", "surrogatepass")
-    if len(group) > 0x7FFF:
-        raise ValueError(f"a group id of {len(group)} bytes, at most 32767 fit into a record")
-    head = struct.pack(">hh", REBALANCE_HISTORY_TYPE, len(group))
-    return head + group + struct.pack(">iq", key.generation, key.sequence)
+    head = struct.pack(">h", REBALANCE_HISTORY_TYPE)
+    return head + text_bytes(key.group) + struct.pack(">iq", key.generation, key.sequence)
 
 
 def encode_history(value: RebalanceHistoryValue) -> PackedHistory:

@@ -13,7 +13,7 @@ from typing import Final
 from protocol.encoder import string_length
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestTopic
-from protocol.records import decode_offset, is_plain_offset
+from protocol.offset_value import decode_offset, is_plain_offset
 from protocol.varints import uvarint
 
 COMMIT_FLEXIBLE: Final = 8

@@ -7,7 +7,8 @@ older versions or unusual form - is left to whoever reads records one by one.
 from collections.abc import Iterator, Mapping
 
 from protocol.errors import Malformed
-from protocol.records import TOPIC_ID_TAG, plain_offset_place
+from protocol.offset_value import TOPIC_ID_TAG
+from protocol.records import plain_offset_place
 
 
 class OffsetRun:

@@ -41,6 +41,13 @@ class Reader:
         """An int64."""
         return int(_LONG.unpack(self.take(8))[0])
 
+    def version(self, newest: int) -> int:
+        """The int16 that a value begins with, of a version that is known."""
+        version = self.int16()
+        if not 0 <= version <= newest:
+            raise Malformed(f"{self._what}: version {version}, expected 0 to {newest}")
+        return version
+
     def uvarint(self) -> int:
         """An unsigned varint."""
         number = 0

@@ -19,14 +19,14 @@ from protocol.history import (
     decode_history_key,
     encode_history_key,
 )
+from protocol.offset_value import OffsetCommitValue, decode_offset, encode_offset
 from protocol.reader import Reader, Tag
 from protocol.varints import uvarint
+from protocol.writing import compact_bytes, compact_text, tag_bytes, text_bytes
 
 LEGACY_OFFSET_COMMIT_TYPE: Final = 0
 OFFSET_COMMIT_TYPE: Final = 1
 GROUP_METADATA_TYPE: Final = 2
-
-NO_TOPIC_ID: Final = bytes(16)
 
 
 @dataclass(slots=True)
@@ -36,22 +36,6 @@ class OffsetCommitKey:
     group: str
     topic: str
     partition: int
-
-
-@dataclass(slots=True)
-class OffsetCommitValue:
-    """A committed offset; timestamps in milliseconds since the epoch."""
-
-    offset: int
-    leader_epoch: int
-    """-1: unknown."""
-    metadata: str
-    commit_timestamp: int
-    expire_timestamp: int = -1
-    """-1: by the configured retention."""
-    topic_id: bytes = NO_TOPIC_ID
-    tags: tuple[Tag, ...] = ()
-    """Tagged fields this version does not know."""
 
 
 @dataclass(slots=True)
@@ -105,15 +89,10 @@ RecordValue = OffsetCommitValue | GroupMetadataValue | PackedHistory
 
 # --- writing ---
 
-_SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _TIMEOUTS = struct.Struct(">iii")
 """A member's two, and the length of its subscription."""
-_OFFSET_HEAD = struct.Struct(">hqi")
-"""Version, offset and leader epoch of an offset's value from version 3 on."""
-_PLAIN_OFFSET = struct.Struct(">hqiBqB")
-"""A value of version 4: empty metadata, its time, no tagged fields."""
 
 
 def encode_key(key: RecordKey) -> bytes:
@@ -122,7 +101,7 @@ def encode_key(key: RecordKey) -> bytes:
         return offset_key_prefix(key.group, key.topic) + _INT.pack(key.partition)
     if isinstance(key, RebalanceHistoryKey):
         return encode_history_key(key)
-    return b"\0\2" + _string(key.group)
+    return b"\0\2" + text_bytes(key.group)
 
 
 def offset_key_prefix(group: str, topic: str) -> bytes:
@@ -133,7 +112,7 @@ def offset_key_prefix(group: str, topic: str) -> bytes:
 
 
 def _offset_key_prefix(group: str, topic: str) -> bytes:
-    return b"\0\1" + _string(group) + _string(topic)
+    return b"\0\1" + text_bytes(group) + text_bytes(topic)
 
 
 _usual_key_prefix = lru_cache(maxsize=16_384)(_offset_key_prefix)
@@ -151,40 +130,7 @@ def encode_value(value: RecordValue) -> bytes:
         return value
     if isinstance(value, GroupMetadataValue):
         return _encode_group(value)
-    if value.expire_timestamp != -1:
-        return b"".join(
-            (
-                b"\0\1",
-                _LONG.pack(value.offset),
-                _string(value.metadata),
-                _LONG.pack(value.commit_timestamp),
-                _LONG.pack(value.expire_timestamp),
-            )
-        )
-    tags = value.tags
-    if value.topic_id != NO_TOPIC_ID:
-        tags = ((0, value.topic_id), *tags)
-    metadata = value.metadata.encode("utf-8", "surrogatepass")
-    return b"".join(
-        (
-            _OFFSET_HEAD.pack(4, value.offset, value.leader_epoch),
-            uvarint(len(metadata) + 1),
-            metadata,
-            _LONG.pack(value.commit_timestamp),
-            _encode_tags(tags),
-        )
-    )
-
-
-def pack_offset(
-    offset: int, leader_epoch: int, metadata: str, commit_timestamp: int, expire_timestamp: int = -1
-) -> bytes:
-    """The value of a committed offset, as `encode_value` writes it, without making an object."""
-    if not metadata and expire_timestamp == -1:
-        return _PLAIN_OFFSET.pack(4, offset, leader_epoch, 1, commit_timestamp, 0)
-    return encode_value(
-        OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, expire_timestamp)
-    )
+    return encode_offset(value)
 
 
 def _encode_group(value: GroupMetadataValue) -> bytes:
@@ -192,10 +138,10 @@ def _encode_group(value: GroupMetadataValue) -> bytes:
         return _encode_group_with_tags(value)
     parts = [
         b"\0\3",
-        _string(value.protocol_type),
+        text_bytes(value.protocol_type),
         _INT.pack(value.generation),
-        _string(value.protocol),
-        _string(value.leader),
+        text_bytes(value.protocol),
+        text_bytes(value.leader),
         _LONG.pack(value.current_state_timestamp),
         _INT.pack(len(value.members)),
     ]
@@ -203,7 +149,7 @@ def _encode_group(value: GroupMetadataValue) -> bytes:
     for member in value.members:
         subscription, assignment = member.subscription, member.assignment
         parts += (
-            _string(member.member_id),
+            text_bytes(member.member_id),
             _usual_string(member.group_instance_id),
             _usual_string(member.client_id),
             _usual_string(member.client_host),
@@ -217,7 +163,7 @@ def _encode_group(value: GroupMetadataValue) -> bytes:
 
 def _encode_group_with_tags(value: GroupMetadataValue) -> bytes:
     """Version 4, for tagged fields that somebody else has written."""
-    string, blob = _compact_string, _compact_bytes
+    string, blob = compact_text, compact_bytes
     parts = [
         b"\0\4",
         string(value.protocol_type),
@@ -237,44 +183,20 @@ def _encode_group_with_tags(value: GroupMetadataValue) -> bytes:
             _INT.pack(member.session_timeout),
             blob(member.subscription),
             blob(member.assignment),
-            _encode_tags(member.tags),
+            tag_bytes(member.tags),
         )
-    parts.append(_encode_tags(value.tags))
+    parts.append(tag_bytes(value.tags))
     return b"".join(parts)
-
-
-def _string(text: str | None) -> bytes:
-    if text is None:
-        return b"\xff\xff"
-    raw = text.encode("utf-8", "surrogatepass")
-    if len(raw) > 0x7FFF:
-        raise ValueError(f"text of {len(raw)} bytes, at most 32767 fit into a record")
-    return _SHORT.pack(len(raw)) + raw
 
 
 def _usual_string(text: str | None) -> bytes:
     """What most members of a group have in common."""
     if text is not None and len(text) > _LONGEST_REMEMBERED:
-        return _string(text)
+        return text_bytes(text)
     return _remembered_string(text)
 
 
-_remembered_string = lru_cache(maxsize=4_096)(_string)
-
-
-def _compact_string(text: str | None) -> bytes:
-    return b"\0" if text is None else _compact_bytes(text.encode("utf-8", "surrogatepass"))
-
-
-def _compact_bytes(raw: bytes) -> bytes:
-    return uvarint(len(raw) + 1) + raw
-
-
-def _encode_tags(tags: Sequence[Tag]) -> bytes:
-    if not tags:
-        return b"\0"
-    fields = [uvarint(tag) + uvarint(len(raw)) + raw for tag, raw in sorted(tags)]
-    return uvarint(len(tags)) + b"".join(fields)
+_remembered_string = lru_cache(maxsize=4_096)(text_bytes)
 
 
 # --- reading ---
@@ -326,26 +248,6 @@ def decode_value(key: RecordKey, raw: bytes) -> RecordValue:
     return _decode_group(Reader(raw, "group metadata value"))
 
 
-def decode_offset(raw: bytes) -> OffsetCommitValue:
-    """The value of an offset. Raises Malformed, but not for one that `is_plain_offset`."""
-    if is_plain_offset(raw):
-        return _decode_plain_offset(raw)
-    return _decode_offset(Reader(raw, "offset commit value"))
-
-
-def is_plain_offset(raw: bytes) -> bool:
-    """Whether this is an offset as nearly all are written: version 4 with short metadata."""
-    size = len(raw)
-    if size < 24 or not raw.startswith(b"\0\4"):
-        return False
-    metadata = raw[14]
-    if not 0 < metadata < 0x80:
-        return False
-    if size - metadata == 23:
-        return raw[-1] == 0
-    return size - metadata == 41 and raw[-19:-16] == TOPIC_ID_TAG
-
-
 def plain_offset_place(key: bytes) -> tuple[str, str] | None:
     """Group and topic of the key of an offset; None unless it is as `encode_key` writes it.
 
@@ -359,46 +261,8 @@ def plain_offset_place(key: bytes) -> tuple[str, str] | None:
     return found.group, found.topic
 
 
-def _decode_plain_offset(raw: bytes) -> OffsetCommitValue:
-    end = 14 + raw[14]
-    topic_id = NO_TOPIC_ID if len(raw) == end + 9 else raw[-16:]
-    _, offset, leader_epoch = _OFFSET_HEAD.unpack_from(raw)
-    metadata = raw[15:end].decode("utf-8", "replace")
-    timestamp = int.from_bytes(raw[end : end + 8], "big", signed=True)
-    return OffsetCommitValue(offset, leader_epoch, metadata, timestamp, -1, topic_id)
-
-
-TOPIC_ID_TAG: Final = b"\1\0\x10"
-"""One tagged field: number 0, of 16 bytes."""
-
-
-def _version(reader: Reader, newest: int) -> int:
-    version = reader.int16()
-    if not 0 <= version <= newest:
-        raise Malformed(f"version {version}, expected 0 to {newest}")
-    return version
-
-
-def _decode_offset(reader: Reader) -> OffsetCommitValue:
-    version = _version(reader, 4)
-    value = OffsetCommitValue(
-        offset=reader.int64(),
-        leader_epoch=reader.int32() if version >= 3 else -1,
-        metadata=reader.text(compact=version >= 4),
-        commit_timestamp=reader.int64(),
-        expire_timestamp=reader.int64() if version == 1 else -1,
-    )
-    if version >= 4:
-        tags = dict(reader.tags())
-        value.topic_id = tags.pop(0, NO_TOPIC_ID)
-        if len(value.topic_id) != 16:
-            raise Malformed(f"offset commit value: a topic id of {len(value.topic_id)} bytes")
-        value.tags = tuple(tags.items())
-    return value
-
-
 def _decode_group(reader: Reader) -> GroupMetadataValue:
-    version = _version(reader, 4)
+    version = reader.version(4)
     compact = version >= 4
     return GroupMetadataValue(
         protocol_type=reader.text(compact=compact),

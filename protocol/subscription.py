@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from protocol.errors import Malformed
 from protocol.reader import Reader
+from protocol.writing import text_bytes
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
@@ -68,7 +69,7 @@ def decode_assignment(raw: bytes) -> Assignment:
 
 def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
     """The bytes of a subscription of version 0 to 3."""
-    topics = [_string(topic) for topic in subscription.topics]
+    topics = [text_bytes(topic) for topic in subscription.topics]
     parts = [_SHORT.pack(version), _INT.pack(len(topics)), *topics]
     parts.append(_nullable_bytes(subscription.user_data))
     if version >= 1:
@@ -76,8 +77,7 @@ def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
     if version >= 2:
         parts.append(_INT.pack(subscription.generation))
     if version >= 3:
-        rack = subscription.rack_id
-        parts.append(_SHORT.pack(-1) if rack is None else _string(rack))
+        parts.append(text_bytes(subscription.rack_id))
     return b"".join(parts)
 
 
@@ -106,11 +106,6 @@ def _partitions(reader: Reader) -> dict[str, list[int]]:
     return partitions
 
 
-def _string(text: str) -> bytes:
-    raw = text.encode("utf-8", "surrogatepass")
-    return _SHORT.pack(len(raw)) + raw
-
-
 def _nullable_bytes(raw: bytes | None) -> bytes:
     return _INT.pack(-1) if raw is None else _INT.pack(len(raw)) + raw
 
@@ -118,5 +113,5 @@ def _nullable_bytes(raw: bytes | None) -> bytes:
 def _encode_partitions(partitions: Mapping[str, Sequence[int]]) -> bytes:
     parts = [_INT.pack(len(partitions))]
     for topic, numbers in partitions.items():
-        parts += (_string(topic), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers))
+        parts += (text_bytes(topic), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers))
     return b"".join(parts)

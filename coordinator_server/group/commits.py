@@ -23,7 +23,7 @@ from coordinator_server.group.events import CommitOffsets, FetchOffsets, ResetOf
 from coordinator_server.group.memory import GroupMemory
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestTopic
-from protocol.records import pack_offset
+from protocol.offset_value import pack_offset
 
 _S = ClassicGroupState
 

@@ -23,7 +23,8 @@ from coordinator_server.group.past import PastEvents, aged, key_of
 from coordinator_server.group.reasons import GroupRemoved, OffsetsRemoved, OffsetsRemovedReason
 from protocol.errors import ErrorCode
 from protocol.history import PackedHistory
-from protocol.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from protocol.offset_value import OffsetCommitValue
+from protocol.records import GroupMetadataKey, OffsetCommitKey
 
 _S = ClassicGroupState
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from coordinator_server.group.events import Token
 from coordinator_server.group.reasons import Culprit, Observation
 from protocol.errors import ErrorCode
-from protocol.records import OffsetCommitKey, RecordKey, RecordValue, decode_offset
+from protocol.offset_value import decode_offset
+from protocol.records import OffsetCommitKey, RecordKey, RecordValue
 
 
 class Rule(StrEnum):

@@ -13,7 +13,8 @@ from typing import Final
 
 from coordinator_server.group.effects import FetchedTopic
 from protocol.errors import ErrorCode
-from protocol.records import OffsetCommitValue, decode_offset, encode_value
+from protocol.offset_value import OffsetCommitValue, decode_offset
+from protocol.records import encode_value
 
 TopicPartition = tuple[str, int]
 Packed = bytes

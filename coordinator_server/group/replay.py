@@ -16,13 +16,8 @@ from coordinator_server.group.classic.state import (
 from coordinator_server.group.memory import GroupMemory
 from coordinator_server.group.past import dropped, kept
 from protocol.history import PackedHistory, RebalanceHistoryKey
-from protocol.records import (
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    RecordKey,
-    RecordValue,
-)
+from protocol.offset_value import OffsetCommitValue
+from protocol.records import GroupMetadataValue, OffsetCommitKey, RecordKey, RecordValue
 
 NO_PRODUCER_ID = -1
 

@@ -19,13 +19,12 @@ from protocol.history import (
     is_known_history,
 )
 from protocol.markers import decode_marker
+from protocol.offset_value import NO_TOPIC_ID, OffsetCommitValue
 from protocol.records import (
-    NO_TOPIC_ID,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
-    OffsetCommitValue,
     decode_key,
     decode_value,
 )

@@ -6,7 +6,8 @@ from coordinator_server.storage.base import LogRecord, OutcomeUnknown
 from coordinator_server.storage.memory import MemoryStorage
 from protocol.errors import ErrorCode
 from protocol.java import partition_for
-from protocol.records import OffsetCommitKey, OffsetCommitValue
+from protocol.offset_value import OffsetCommitValue
+from protocol.records import OffsetCommitKey
 from tests.support.desk import Desk, active, fill, record, settle
 from tests.support.story import offset
 

@@ -7,12 +7,12 @@ from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.memory import MemoryStorage
 from protocol.errors import ErrorCode
 from protocol.java import partition_for
+from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
-    OffsetCommitValue,
     RecordKey,
 )
 from tests.support.desk import Desk, Seat, fill, record, settle

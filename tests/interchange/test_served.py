@@ -12,13 +12,8 @@ from aiokafka import (  # type: ignore[import-untyped]
 from aiokafka.errors import InvalidTopicError  # type: ignore[import-untyped]
 
 from protocol.java import partition_for
-from protocol.records import (
-    GroupMetadataKey,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    decode_key,
-    decode_value,
-)
+from protocol.offset_value import OffsetCommitValue
+from protocol.records import GroupMetadataKey, OffsetCommitKey, decode_key, decode_value
 from tests.support.interchange import commit
 from tests.support.kafka import kafka_tool
 from tests.support.server import ServerProcess

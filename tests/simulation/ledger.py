@@ -8,11 +8,11 @@ from coordinator_server.group.machine import Group
 from coordinator_server.storage.base import LogRecord
 from protocol.history import RebalanceHistoryKey
 from protocol.markers import decode_marker
+from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
-    OffsetCommitValue,
     decode_key,
     decode_value,
 )

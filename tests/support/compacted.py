@@ -7,7 +7,8 @@ from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.compact import Compacted, compact
 from coordinator_server.storage.segments.log import SegmentLog
 from protocol.batch import build_batch, read_records
-from protocol.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.offset_value import OffsetCommitValue
+from protocol.records import OffsetCommitKey, encode_key, encode_value
 from tests.support.power import SimulatedDisk
 
 DIRECTORY = Path("/data/__consumer_offsets-0")

@@ -20,12 +20,12 @@ from protocol.history import (
     encode_history,
     encode_history_key,
 )
+from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
-    OffsetCommitValue,
     encode_key,
     encode_value,
 )

@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline.run import Source, Summary, prepare, run_batch
 from pipeline.store import Store
 from protocol.batch import LogRecord, build_batch
+from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
-    OffsetCommitValue,
     encode_key,
     encode_value,
 )

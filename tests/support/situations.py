@@ -16,7 +16,8 @@ from coordinator_server.group.reasons import MemberRemoved, RebalanceEvent, Roun
 from coordinator_server.group.replay import apply
 from protocol.errors import ErrorCode
 from protocol.history import RebalanceHistoryKey
-from protocol.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from protocol.offset_value import OffsetCommitValue
+from protocol.records import GroupMetadataKey, OffsetCommitKey
 from protocol.subscription import Subscription, encode_subscription
 from tests.support.offsets import fetched_offsets
 from tests.support.story import Member, Request, Story, offset

@@ -13,7 +13,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from protocol.records import pack_offset
+from protocol.offset_value import pack_offset
 from tests.support.groups import Asked, Denial, FakeCoordinator, ask, group_services
 
 SINGLE = pytest.mark.parametrize("version", range(1, 8))

@@ -12,12 +12,8 @@ from coordinator_server.group.events import ExpireOffsets, Loaded, TopicsDeleted
 from coordinator_server.group.offsets import OffsetStore
 from coordinator_server.group.reasons import OffsetsRemoved, OffsetsRemovedReason
 from coordinator_server.group.replay import apply
-from protocol.records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from protocol.offset_value import OffsetCommitValue
+from protocol.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from protocol.subscription import Subscription, encode_subscription
 from tests.support.story import Story, offset
 

@@ -5,7 +5,7 @@ import pytest
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Committed, Deleted, FetchedOffset, Refuse, Rule
 from protocol.errors import ErrorCode
-from protocol.records import OffsetCommitValue
+from protocol.offset_value import OffsetCommitValue
 from protocol.subscription import Subscription, encode_subscription
 from tests.support.story import DELAY_MS, SESSION_MS, Request, Story, offset
 

@@ -4,7 +4,8 @@ from coordinator_server.group.classic.state import ClassicGroupState
 from coordinator_server.group.machine import Group
 from coordinator_server.group.offsets import OffsetStore
 from coordinator_server.group.replay import apply_packed
-from protocol.records import OffsetCommitValue, encode_value
+from protocol.offset_value import OffsetCommitValue
+from protocol.records import encode_value
 
 VALUE = OffsetCommitValue(42, 3, "note", 1_000)
 OLDER = OffsetCommitValue(7, -1, "", 500)

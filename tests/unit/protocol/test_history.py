@@ -92,7 +92,7 @@ def test_a_key_that_cannot_be_read_is_of_an_unknown_type() -> None:
     assert decode_key(encode_key(KEY)[:-1]) == UnknownKey(32766)
     with pytest.raises(Malformed, match="type 2, expected 32766"):
         decode_history_key(b"\0\2")
-    with pytest.raises(ValueError, match="a group id of 40000 bytes"):
+    with pytest.raises(ValueError, match="text of 40000 bytes"):
         encode_history_key(RebalanceHistoryKey("x" * 40_000, 1, 1))
 
 

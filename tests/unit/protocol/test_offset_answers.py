@@ -24,7 +24,8 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from protocol.offset_answers import commit_accepted, fetched, fetched_group
-from protocol.records import OffsetCommitValue, encode_value, pack_offset
+from protocol.offset_value import OffsetCommitValue, pack_offset
+from protocol.records import encode_value
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=200)
 INDEXES = st.integers(-(2**31), 2**31 - 1)

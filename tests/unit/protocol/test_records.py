@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from protocol.batch import read_header, read_records
 from protocol.errors import Malformed
 from protocol.markers import decode_marker
+from protocol.offset_value import NO_TOPIC_ID, OffsetCommitValue
 from protocol.records import (
-    NO_TOPIC_ID,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
-    OffsetCommitValue,
     RecordKey,
     UnknownKey,
     decode_key,

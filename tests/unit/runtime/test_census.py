@@ -6,7 +6,7 @@ import pytest
 
 from coordinator_server.observe.status import Census
 from coordinator_server.runtime.status import CoordinatorStatus
-from protocol.records import OffsetCommitValue
+from protocol.offset_value import OffsetCommitValue
 from tests.support.desk import Desk, settle
 
 

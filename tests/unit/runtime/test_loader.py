@@ -8,11 +8,11 @@ import pytest
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.base import CorruptLog, LogRecord
 from coordinator_server.storage.memory import MemoryStorage
+from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
-    OffsetCommitValue,
     RecordKey,
     RecordValue,
     encode_key,

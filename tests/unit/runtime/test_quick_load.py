@@ -20,11 +20,11 @@ from coordinator_server.storage.segments.runs import RunReader
 from protocol.batch import LogRecord, build_batch, read_header, read_records
 from protocol.errors import Malformed
 from protocol.offset_runs import OffsetRun
+from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
-    OffsetCommitValue,
     encode_key,
     encode_value,
 )
