@@ -84,6 +84,22 @@ def test_a_batch_of_a_client_gets_the_offsets_that_come_next(directory: Path) ->
     assert [each.offset for each in found_in(log)] == [0, 1, 2, 3, 4]
 
 
+def test_a_batch_built_where_the_log_ends_is_written_as_one_that_is_stamped(tmp_path: Path) -> None:
+    stamped, built = (SegmentLog(tmp_path / name, segment_bytes=1_000) for name in ("a-0", "b-0"))
+    for number in range(30):
+        records = [record(number, size=100)] * (1 + number % 3)
+        stamped.append(build_batch(records))
+        batch = build_batch(records, base_offset=built.end_offset)
+        built.append_built(batch, len(records) - 1, records[-1].timestamp)
+        assert (built.end_offset, built.size) == (stamped.end_offset, stamped.size)
+    files = [
+        {path.name: path.read_bytes() for path in log.directory.iterdir()}
+        for log in (stamped, built)
+    ]
+    assert files[0] == files[1]
+    assert len(files[0]) > 3
+
+
 def test_only_a_sync_makes_an_append_durable(directory: Path) -> None:
     log = filled(directory, 2)
     log.append(build_batch([record(2)]))

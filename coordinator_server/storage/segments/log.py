@@ -148,39 +148,43 @@ class SegmentLog:
 
         It is durable only after `sync`. Raises OSError; nothing has been appended then.
         """
+        header = read_header(batch)
+        base_offset = self.end_offset
+        data = stamped(batch, base_offset)
+        self.append_built(data, header.last_offset_delta, header.max_timestamp)
+        return base_offset
+
+    def append_built(self, batch: bytes, last_offset_delta: int, max_timestamp: int) -> None:
+        """As `append`, of a batch that was built at `end_offset`; timestamps in milliseconds."""
         if self.failed is not None:
             raise self.failed
-        header = read_header(batch)
-        if self._is_to_roll(header, len(batch)):
+        if self._is_to_roll(len(batch), last_offset_delta, max_timestamp):
             self._roll()
         active = self._active
         base_offset = active.end_offset
-        end_offset = base_offset + header.last_offset_delta + 1
-        data = stamped(batch, base_offset)
         try:
             with self._lock:
                 # A write that fails is cut off again, and that has to reach the disk too.
                 if active not in self._dirty:
                     self._dirty.append(active)
-                active.append(data, base_offset, end_offset)
+                active.append(batch, base_offset, base_offset + last_offset_delta + 1)
         except OSError as error:
             self._fail_if_unclean(error)
             raise
         if self._entries is not None:
-            self._entries.append((base_offset, data))
-        return base_offset
+            self._entries.append((base_offset, batch))
 
-    def _is_to_roll(self, header: BatchHeader, size: int) -> bool:
+    def _is_to_roll(self, size: int, last_offset_delta: int, max_timestamp: int) -> bool:
         """Kafka's rule (LogSegment.shouldRoll): full, or the records' own time has passed on."""
         active = self._active
         if not active.size:
             return False
         if active.size + size > self.segment_bytes:
             return True
-        if self.end_offset + header.last_offset_delta - active.base_offset > LARGEST_DELTA:
+        if self.end_offset + last_offset_delta - active.base_offset > LARGEST_DELTA:
             return True
         began = active.first_timestamp()
-        return began >= 0 and header.max_timestamp - began > self._segment_ms
+        return began >= 0 and max_timestamp - began > self._segment_ms
 
     def take_entries(self) -> bytes:
         """What the journal does not have yet, as entries of a frame; it is taken to have it."""
