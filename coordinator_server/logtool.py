@@ -18,14 +18,8 @@ from coordinator_server.storage.segments.directory import LOCK_FILE, DirectoryIn
 from coordinator_server.storage.segments.journal import FILE_PREFIX
 from coordinator_server.storage.segments.segment import SUFFIX
 from coordinator_server.storage.segments.shares import await_nobody
-from protocol.batch import (
-    HEADER_BYTES,
-    BatchHeader,
-    LogRecord,
-    check_crc,
-    iter_records,
-    read_header,
-)
+from protocol.batch import HEADER_BYTES, BatchHeader, LogRecord, check_crc, read_header
+from protocol.batch_records import iter_records
 from protocol.errors import Malformed
 from protocol.history import RebalanceHistoryKey, decode_history, history_form
 from protocol.markers import decode_marker

@@ -13,14 +13,8 @@ from crc32c import crc32c
 from coordinator_server.logtool import check_offset, describe
 from coordinator_server.storage.segments.files import SYSTEM_FILES
 from coordinator_server.storage.segments.swap import CLEANED, DELETED, SWAP, complete
-from protocol.batch import (
-    CRC_FROM,
-    HEADER_BYTES,
-    BatchHeader,
-    batch_length,
-    iter_records,
-    read_header,
-)
+from protocol.batch import CRC_FROM, HEADER_BYTES, BatchHeader, batch_length, read_header
+from protocol.batch_records import iter_records
 from protocol.errors import Malformed
 
 CUT_SUFFIX: Final = ".cut"

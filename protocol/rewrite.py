@@ -11,16 +11,15 @@ from crc32c import crc32c
 
 from protocol.batch import (
     _CHECKED,
-    _COMPRESSION,
-    _LOG_APPEND_TIME,
     _START,
+    COMPRESSION,
     HEADER_BYTES,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
-    MAX_DECOMPRESSED_BYTES,
     BatchHeader,
-    _read_blob,
 )
+from protocol.batch_records import MAX_DECOMPRESSED_BYTES, read_blob
 from protocol.compression import decompress
 from protocol.errors import Malformed
 from protocol.varints import read_varint, varint
@@ -70,7 +69,7 @@ def _raw_record(body: bytes, at: int, header: BatchHeader) -> tuple[RawRecord, i
     attributes = body[at : at + 1]
     timestamp_delta, tail_at = read_varint(body, at + 1)
     offset_delta, at = read_varint(body, tail_at)
-    key, at = _read_blob(body, at, end)
+    key, at = read_blob(body, at, end)
     value_size, _ = read_varint(body, at)
     record = RawRecord(
         header.base_offset + offset_delta,
@@ -95,9 +94,9 @@ def rewritten(header: BatchHeader, records: Sequence[RawRecord], horizon: int | 
         size = varint(1 + len(delta) + len(record.tail))
         parts += (size, record.attributes, delta, record.tail)
     body = b"".join(parts)
-    attributes = header.attributes & ~(_COMPRESSION | _DELETE_HORIZON)
+    attributes = header.attributes & ~(COMPRESSION | _DELETE_HORIZON)
     max_timestamp = header.max_timestamp
-    if records and not attributes & _LOG_APPEND_TIME:
+    if records and not attributes & LOG_APPEND_TIME:
         max_timestamp = max(record.timestamp for record in records)
     checked = (
         _CHECKED.pack(

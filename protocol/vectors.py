@@ -2,7 +2,7 @@
 
 The i-th record of every batch is found in one step, everything else in one step for all records. It
 is numpy's only place in this package and imported by nobody here: who asks for it has numpy. What
-looks unusual is pointed out, never guessed at, for the readers of `batch` and `records`.
+looks unusual is pointed out, never guessed at, for the readers of `batch_records` and `records`.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.batch import HEADER_BYTES, BatchHeader
+from protocol.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader
+from protocol.batch_records import MAX_DECOMPRESSED_BYTES
 from protocol.compression import decompress
 from protocol.errors import Malformed
 
@@ -24,8 +25,6 @@ _FEW: Final = 24
 """So many batches are walked one after the other rather than side by side."""
 _PAD: Final = bytes(16)
 """Behind the bytes, so that every number within them can be read in one go."""
-_LOG_APPEND_TIME: Final = 0x08
-MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
 
 class Bytes:
@@ -268,7 +267,7 @@ def _parts(
 
 def _times(headers: Ints, batch: Ints, delta: Ints) -> Ints:
     time = of_batches(headers, "base_timestamp")[batch] + delta
-    at_append = (of_batches(headers, "attributes") & _LOG_APPEND_TIME) != 0
+    at_append = (of_batches(headers, "attributes") & LOG_APPEND_TIME) != 0
     if at_append.any():
         latest = of_batches(headers, "max_timestamp")[batch]
         return np.where(at_append[batch], latest, time)

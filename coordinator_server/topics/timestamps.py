@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import BatchHeader, LogRecord, read_records
+from protocol.batch import BatchHeader, LogRecord
+from protocol.batch_records import read_records
 from protocol.errors import Malformed
 
 MAX_UNPACKED_BYTES = 4 * 1024 * 1024

@@ -7,7 +7,8 @@ Everything here reads files and blocks; it is called in a thread.
 from typing import Final, NamedTuple
 
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import BatchHeader, batches, read_records
+from protocol.batch import BatchHeader, batches
+from protocol.batch_records import read_records
 from protocol.markers import decode_marker
 
 CHUNK_BYTES: Final = 1024 * 1024

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from coordinator_server.topics.errors import TopicError
 from protocol.batch import (
     HEADER_BYTES,
+    LOG_APPEND_TIME,
     MAGIC,
     NO_PRODUCER_ID,
     BatchHeader,
     check_crc,
     read_header,
-    read_records,
 )
+from protocol.batch_records import read_records
 from protocol.compression import CODECS, ZSTD
 from protocol.errors import ErrorCode, Malformed
 
 MAGIC_AT = 16
-LOG_APPEND_TIME = 0x08
 
 
 @dataclass(frozen=True, slots=True)

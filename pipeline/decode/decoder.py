@@ -11,7 +11,8 @@ from pipeline.decode.batches import Span
 from pipeline.decode.columns import CONTROL, Columns
 from pipeline.decode.plain import Row, record_row, rows_to_arrow
 from pipeline.records_schema import HISTORY_KIND, KNOWN_KINDS, RECORDS
-from protocol.batch import LogRecord, read_records
+from protocol.batch import LogRecord
+from protocol.batch_records import read_records
 from protocol.errors import Malformed
 from protocol.vectors import Flags, Records, find_records
 

@@ -13,7 +13,7 @@ from pipeline.decode.batches import walk
 from pipeline.decode.decoder import Decoder, Wanted
 from pipeline.decode.plain import record_row, rows_to_arrow
 from pipeline.records_schema import RECORDS
-from protocol.batch import read_records
+from protocol.batch_records import read_records
 from protocol.errors import Malformed
 from tests.support.coordinator_log import logs
 

@@ -18,7 +18,8 @@ from pipeline.follow import CHECKPOINT, start_following
 from pipeline.gold import Gold
 from pipeline.run import Source, prepare
 from pipeline.store import BY_NAME, RECORDS, TOUCHED, write_rows
-from protocol.batch import LogRecord, build_batch, read_records, stamped
+from protocol.batch import LogRecord, build_batch, stamped
+from protocol.batch_records import read_records
 from tests.support.compacted import NoPace
 from tests.support.coordinator_log import marker
 from tests.support.pipeline_log import commit, content, generation, ran, write_log

@@ -14,7 +14,8 @@ from coordinator_server.storage.segments.frames import HEADER_BYTES
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.replay import replay_all
-from protocol.batch import LogRecord, build_batch, read_records
+from protocol.batch import LogRecord, build_batch
+from protocol.batch_records import read_records
 from tests.support.power import SimulatedDisk
 
 DATA = Path("/data")

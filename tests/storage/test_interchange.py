@@ -16,7 +16,8 @@ from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.catalog import TopicCatalog
-from protocol.batch import LogRecord, build_batch, iter_records, read_header
+from protocol.batch import LogRecord, build_batch, read_header
+from protocol.batch_records import iter_records
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import OffsetCommitKey, encode_key, encode_value
 from tests.support.api import CountedIds

@@ -20,7 +20,8 @@ from coordinator_server.storage.segments.frames import (
 from coordinator_server.storage.segments.journal import FILE_PREFIX, FIRST_BYTES, Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.replay import replay_all
-from protocol.batch import build_batch, read_records
+from protocol.batch import build_batch
+from protocol.batch_records import read_records
 from tests.support.records import numbers, record
 
 NAME = "__consumer_offsets-0"

@@ -12,7 +12,8 @@ from coordinator_server.cli import app
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import LogRecord, build_batch, read_records
+from protocol.batch import LogRecord, build_batch
+from protocol.batch_records import read_records
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,

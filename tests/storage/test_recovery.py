@@ -9,7 +9,8 @@ from coordinator_server.storage.segments.checkpoint import RECOVERY_POINTS_FILE,
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.segment import Segment
-from protocol.batch import build_batch, read_records
+from protocol.batch import build_batch
+from protocol.batch_records import read_records
 from tests.support.records import record
 
 NAME = "__consumer_offsets-7"

@@ -15,7 +15,8 @@ from coordinator_server.storage.segments.flusher import Flushed, Flusher, FlushP
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import SegmentPartitionLog, SegmentStorage
 from coordinator_server.topics.service import FetchPart, FetchWant, Topics
-from protocol.batch import LogRecord, batches, build_batch, read_records
+from protocol.batch import LogRecord, batches, build_batch
+from protocol.batch_records import read_records
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -27,7 +27,8 @@ from coordinator_server.storage.segments.shares import (
     await_nobody,
     take_over,
 )
-from protocol.batch import build_batch, read_records
+from protocol.batch import build_batch
+from protocol.batch_records import read_records
 from tests.support.processes import ROOT
 from tests.support.records import numbers, record
 

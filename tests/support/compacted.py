@@ -6,7 +6,8 @@ from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.compact import Compacted, compact
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import build_batch, read_records
+from protocol.batch import build_batch
+from protocol.batch_records import read_records
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import OffsetCommitKey, encode_key, encode_value
 from tests.support.power import SimulatedDisk

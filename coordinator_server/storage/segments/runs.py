@@ -4,14 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from coordinator_server.storage.base import Loaded, LogRecord
-from protocol.batch import (
-    NO_PRODUCER_ID,
-    BatchHeader,
-    batch_body,
-    check_all_read,
-    iter_records,
-    read_record,
-)
+from protocol.batch import NO_PRODUCER_ID, BatchHeader
+from protocol.batch_records import batch_body, check_all_read, iter_records, read_record
 from protocol.offset_runs import OffsetRun
 
 RECORDS_PER_TURN: Final = 2_000

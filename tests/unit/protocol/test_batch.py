@@ -18,9 +18,9 @@ from protocol.batch import (
     build_batch,
     check_crc,
     read_header,
-    read_records,
     stamped,
 )
+from protocol.batch_records import read_records
 from protocol.errors import Malformed
 
 Golden = dict[str, list[dict[str, Any]]]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.batch import read_header, read_records
+from protocol.batch import read_header
+from protocol.batch_records import read_records
 from protocol.errors import Malformed
 from protocol.markers import decode_marker
 from protocol.offset_value import NO_TOPIC_ID, OffsetCommitValue

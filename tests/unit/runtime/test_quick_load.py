@@ -17,7 +17,8 @@ from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.base import Loaded
 from coordinator_server.storage.segments import runs
 from coordinator_server.storage.segments.runs import RunReader
-from protocol.batch import LogRecord, build_batch, read_header, read_records
+from protocol.batch import LogRecord, build_batch, read_header
+from protocol.batch_records import read_records
 from protocol.errors import Malformed
 from protocol.offset_runs import OffsetRun
 from protocol.offset_value import OffsetCommitValue
