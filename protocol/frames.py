@@ -35,13 +35,15 @@ class FrameSplitter:
     connection.
     """
 
-    __slots__ = ("_collected", "_max_bytes", "_missing", "_prefix")
+    __slots__ = ("_collected", "_max_bytes", "_missing", "_prefix", "is_amid")
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._prefix = b""
         self._collected: BytesIO | None = None
         self._missing = 0
+        self.is_amid = False
+        """Whether the next chunk begins within a frame."""
 
     @property
     def buffered(self) -> int:
@@ -55,8 +57,7 @@ class FrameSplitter:
             FrameError: a length is negative or above the limit. The splitter is of no use after.
         """
         frames: list[Frame] = []
-        is_fresh = self._collected is None and not self._prefix
-        at = 0 if is_fresh else self._resume(data, frames)
+        at = self._resume(data, frames) if self.is_amid else 0
         available = len(data)
         while available - at >= 4:
             size = _size_of(data, at)[0]
@@ -70,9 +71,11 @@ class FrameSplitter:
             at += size
         if at < available:
             self._prefix = data[at:]
+            self.is_amid = True
         return frames
 
     def _collect(self, beginning: bytes, size: int) -> None:
+        self.is_amid = True
         self._collected = BytesIO()
         self._collected.write(beginning)
         self._missing = size - len(beginning)
@@ -87,6 +90,7 @@ class FrameSplitter:
         if not self._missing:
             frame = self._collected.getvalue()
             self._collected = None
+            self.is_amid = False
             frames.append((frame, 0, len(frame)))
         return len(taken)
 
@@ -102,6 +106,7 @@ class FrameSplitter:
         if size > len(data) - at:
             self._collect(data[at:], size)
             return len(data)
+        self.is_amid = False
         frames.append((data, at, at + size))
         return at + size
 

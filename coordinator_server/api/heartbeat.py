@@ -20,6 +20,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 NO_TAGS = 0
+_READ, _GROUP = Operation.READ, Resource.GROUP
 
 
 def handle(call: Call, request: HeartbeatRequest, services: Services) -> None:
@@ -42,23 +43,23 @@ def handle(call: Call, request: HeartbeatRequest, services: Services) -> None:
 class Again:
     """The same heartbeat once more: nothing is decoded, but the group is asked each time."""
 
-    __slots__ = ("_caller", "_heartbeat", "_services", "group_id", "success")
+    __slots__ = ("_caller", "_group_id", "_renew", "_services", "success")
 
     def __init__(self, call: Call, request: HeartbeatRequest, services: Services) -> None:
         self.success = _body(call.version, ErrorCode.NONE)
-        self.group_id = request.group_id
+        self._group_id = request.group_id
         self._caller = call.caller
         self._services = services
-        self._heartbeat = Heartbeat(
+        heartbeat = Heartbeat(
             None, request.member_id, request.group_instance_id, request.generation_id
         )
+        self._renew = services.coordinator.renewal(request.group_id, heartbeat)
 
-    def __call__(self, now_ms: int) -> bool:
-        """Whether it is answered with `success`; if not, `handle` has to find the answer."""
-        group_id, services = self.group_id, self._services
-        return services.authorizer.allowed(
-            self._caller, Operation.READ, Resource.GROUP, group_id
-        ) and services.coordinator.renew(group_id, self._heartbeat, now_ms)
+    def __call__(self, now_ms: int, times: int) -> bool:
+        """Whether all are answered with `success`; if not, `handle` has to find the answer."""
+        return self._services.authorizer.allowed(
+            self._caller, _READ, _GROUP, self._group_id
+        ) and self._renew(now_ms, times)
 
 
 def refuse(_request: HeartbeatRequest, error: ErrorCode, _version: int) -> HeartbeatResponse:

@@ -83,8 +83,8 @@ class Again(Protocol):
     success: bytes
     """The body of the answer."""
 
-    def __call__(self, now_ms: int) -> bool:
-        """Whether the request is served, with `success`; False: nothing has happened yet."""
+    def __call__(self, now_ms: int, times: int) -> bool:
+        """Whether so many of the request are served, each with `success`; False: none is yet."""
         ...
 
 

@@ -123,6 +123,10 @@ class Connection(asyncio.Protocol):
         if session is None:
             return
         self.active_ms = now_ms = self._hub.clock.monotonic_ms()
+        answers = session.repeat(data, now_ms)
+        if answers is not None:
+            self._transport.write(answers)
+            return
         session.receive(data, now_ms)
         self._write(session)
 

@@ -1,34 +1,70 @@
 """A connection's request that comes again and again, byte for byte but for its correlation id."""
 
 from struct import Struct
+from typing import Final
 
 from coordinator_server.api.registry import Again, Route
+from protocol.errors import ErrorCode
+
+_ID: Final = 8
+"""Where the correlation id lies in a request's frame, behind its length, API key and version."""
+_REST: Final = 12
 
 _pack_size = Struct(">i").pack
 
 
 class Repeat:
-    """Recognises the request and serves it without decoding anything."""
+    """Recognises the request and serves it without decoding anything.
 
-    __slots__ = ("_again", "_begin", "_head", "_intent", "_rest", "_tail", "api_key", "times")
+    All frames of a chunk are taken together: between their correlation ids lies always the same,
+    in the chunk as in the answers to it.
+    """
+
+    __slots__ = (
+        "_again",
+        "_answer_begin",
+        "_answer_between",
+        "_answer_end",
+        "_begin",
+        "_between",
+        "_end",
+        "_length",
+        "api_key",
+        "counted",
+    )
 
     def __init__(self, way: Route, again: Again, buffer: bytes, start: int, end: int) -> None:
         self.api_key = way.api_key
-        self.times = 0
-        """How often it was served since somebody last counted."""
+        self.counted = (way.api_key, ErrorCode.NONE)
+        """The place of its answers among what is counted: errors are never repeated."""
         self._again = again
-        self._intent = buffer[start : start + 4]
-        self._rest = buffer[start + 8 : end]
-        self._tail = way.tags + again.success
-        self._head = _pack_size(4 + len(self._tail))
+        self._length = 4 + end - start
+        self._begin = _pack_size(end - start) + buffer[start : start + 4]
+        self._end = buffer[start + 8 : end]
+        self._between = self._end + self._begin
+        self._answer_end = way.tags + again.success
+        self._answer_begin = _pack_size(4 + len(self._answer_end))
+        self._answer_between = self._answer_end + self._answer_begin
 
-    def serve(self, buffer: bytes, start: int, end: int, now_ms: int) -> bytes | None:
-        """The answer to a frame; None if it is another request, or not to be answered like this."""
-        if (
-            buffer[start + 8 : end] != self._rest
-            or buffer[start : start + 4] != self._intent
-            or not self._again(now_ms)
-        ):
+    def holds(self, buffer: bytes, start: int, end: int) -> bool:
+        """Whether a frame is this request."""
+        return buffer[start + 8 : end] == self._end and buffer[start : start + 4] == self._begin[4:]
+
+    def serve(self, chunk: bytes, now_ms: int) -> tuple[bytes, int] | None:
+        """The answers to a chunk, and how many they are.
+
+        None: it holds something else, or is not to be answered like this; nothing has happened.
+        """
+        if not chunk.startswith(self._begin):
             return None
-        self.times += 1
-        return self._head + buffer[start + 4 : start + 8] + self._tail
+        length = self._length
+        if len(chunk) == length:
+            if chunk[_REST:] != self._end or not self._again(now_ms, 1):
+                return None
+            return self._answer_begin + chunk[_ID:_REST] + self._answer_end, 1
+        ids = [chunk[at : at + 4] for at in range(_ID, len(chunk), length)]
+        if self._begin + self._between.join(ids) + self._end != chunk:
+            return None
+        if not self._again(now_ms, len(ids)):
+            return None
+        return self._answer_begin + self._answer_between.join(ids) + self._answer_end, len(ids)

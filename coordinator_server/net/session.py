@@ -6,6 +6,7 @@ the requests before it have been answered; `ended` then says why.
 """
 
 from collections import Counter, deque
+from collections.abc import Callable
 from functools import partial
 from struct import Struct
 from time import perf_counter
@@ -111,6 +112,35 @@ class Session:
         self._behind += len(data)
         self.proceed(now_ms)
 
+    def repeat(self, data: bytes, now_ms: int) -> bytes | None:
+        """The answers to a chunk of nothing but a request that has come before; counted as sent.
+
+        None: `receive` it, nothing has happened.
+        """
+        repeat = self._repeat
+        if (
+            repeat is None
+            or self.current is not None
+            or self._waiting
+            or self._out
+            or self.is_congested
+            or self.ended
+            or self._splitter.is_amid
+        ):
+            return None
+        began = perf_counter()
+        served = repeat.serve(data, now_ms)
+        if served is None:
+            return None
+        answers, times = served
+        counters = self._context.counters
+        counters.bytes_in += len(data)
+        counters.bytes_out += len(answers)
+        counters.requests[repeat.counted] += times
+        share = (perf_counter() - began) / times
+        counters.request_seconds[repeat.api_key].observe(share, times)
+        return answers
+
     def proceed(self, now_ms: int) -> None:
         """Serve requests until one parks, the client does not read, or none is left."""
         if self._is_working:
@@ -126,16 +156,9 @@ class Session:
                 and self._out_bytes < WRITE_AHEAD
                 and not self.is_congested
             ):
-                buffer, start, end = waiting.popleft()
-                repeat = self._repeat
-                if repeat and (answer := repeat.serve(buffer, start, end, now_ms)):
-                    self._out.append(answer)
-                else:
-                    self._serve(buffer, start, end)
+                self._serve(*waiting.popleft())
         finally:
             self._is_working = False
-        if self._repeat is not None:
-            self._count_repeats(self._repeat)
         if self._served:
             self._measure()
         if self.current is None and not waiting:
@@ -246,20 +269,15 @@ class Session:
             return
         self.current = call = self._call(way, correlation_id, request)
         if way.again is not None and self._context.faults is None:
-            self._remember(way, way.again(call, request, self._services), buffer, start, end)
+            self._remember(call, way.again, buffer, start, end)
         self._handle(call, way)
 
-    def _remember(self, way: Route, again: Again, buffer: bytes, start: int, end: int) -> None:
-        if self._repeat is not None:
-            self._count_repeats(self._repeat)
-        self._repeat = Repeat(way, again, buffer, start, end)
-
-    def _count_repeats(self, repeat: Repeat) -> None:
-        """Count what was answered without a call of its own; errors are never repeated."""
-        times, repeat.times = repeat.times, 0
-        if times:
-            self._context.counters.requests[repeat.api_key, ErrorCode.NONE] += times
-            self._served += [repeat.api_key] * times
+    def _remember(
+        self, call: SessionCall, make: Callable[..., Again], buffer: bytes, start: int, end: int
+    ) -> None:
+        if self._repeat is None or not self._repeat.holds(buffer, start, end):
+            again = make(call, call.request, self._services)
+            self._repeat = Repeat(call.route, again, buffer, start, end)
 
     async def _serve_large(
         self, call: SessionCall, way: Route, buffer: bytes, body: int, end: int

@@ -62,17 +62,23 @@ class GroupActor:
         else:
             self._turn(event)
 
-    def renew(self, heartbeat: Heartbeat, now: int) -> bool:
-        """Take a heartbeat at once, if nothing is ahead of it and all is well with the member."""
-        tenure = self._tenure
+    def renew(self, heartbeat: Heartbeat, now: int, times: int) -> bool:
+        """Take heartbeats at once, if nothing is ahead of them and all is well with the member.
+
+        What comes `times` over at the same moment is taken by the group so often, with the same
+        result each time.
+        """
+        group = self.group
         if (
             self._busy
             or self._mailbox is not None
-            or self.last_append > tenure.writer.durable
-            or not self.group.renew(heartbeat, now)
+            or self.last_append > self._tenure.writer.durable
+            or not group.renew(heartbeat, now)
         ):
             return False
-        if self.group.next_deadline() < self._armed_at:
+        for _ in range(times - 1):
+            group.renew(heartbeat, now)
+        if group.next_deadline() < self._armed_at:
             self._arm()
         return True
 

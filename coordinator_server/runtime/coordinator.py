@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from coordinator_server.group.effects import Refuse
@@ -73,14 +74,14 @@ class Coordinator:
         member = Culprit(member_id, group_instance_id, client_id, client_host)
         tell_refused(self.world, group_id, api, refuse, member)
 
-    def renew(self, group_id: str, heartbeat: Heartbeat, now: int) -> bool:
-        """Take a heartbeat of `now` that is answered without an error, there and then.
+    def renewal(self, group_id: str, heartbeat: Heartbeat) -> Callable[[int, int], bool]:
+        """A function of `now` and `times` that takes so many of a heartbeat, there and then.
 
-        False: nothing has happened, and `submit` has to find the answer. The heartbeat's token is
-        not looked at.
+        True: each is answered without an error. False: nothing has happened, and `submit` has to
+        find the answers. The heartbeat's token is not looked at.
         """
         partition = self.partitions[partition_for(group_id, len(self.partitions))]
-        return partition.renew(group_id, heartbeat, now)
+        return partial(partition.renew, group_id, heartbeat)
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted, and with them every offset of theirs."""

@@ -27,6 +27,7 @@ class PartitionState(Enum):
 
 
 _P = PartitionState
+_ACTIVE: Final = _P.ACTIVE
 VALID_PREVIOUS_STATES: Final[dict[PartitionState, frozenset[PartitionState]]] = {
     _P.INITIAL: frozenset(),
     _P.LOADING: frozenset({_P.INITIAL, _P.FAILED, _P.CLOSED}),
@@ -80,13 +81,13 @@ class Partition:
             tell_unserved(group_id, event, result, self._world)
             token.resolve(result)
 
-    def renew(self, group_id: str, heartbeat: Heartbeat, now: int) -> bool:
-        """Take a heartbeat at once, if that is all there is to it; see Coordinator."""
+    def renew(self, group_id: str, heartbeat: Heartbeat, now: int, times: int) -> bool:
+        """Take heartbeats at once, if that is all there is to them; see Coordinator."""
         tenure = self.tenure
-        if self.state is not PartitionState.ACTIVE or tenure is None or not tenure.log.is_current():
+        if tenure is None or self.state is not _ACTIVE or not tenure.log.is_current():
             return False
         actor = tenure.actors.get(group_id)
-        return actor is not None and actor.renew(heartbeat, now)
+        return actor is not None and actor.renew(heartbeat, now, times)
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted: no group remembers an offset of theirs from now on."""

@@ -179,7 +179,7 @@ class Node:
     def _submit(self, group: str, event: Event) -> None:
         """A heartbeat that needs no turn has none, as if it had come before."""
         now = self._clock.monotonic_ms()
-        if isinstance(event, Heartbeat) and self.coordinator.renew(group, event, now):
+        if isinstance(event, Heartbeat) and self.coordinator.renewal(group, event)(now, 1):
             assert isinstance(event.token, Ticket)
             event.token.resolve(DONE)
         else:

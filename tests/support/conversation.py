@@ -60,6 +60,7 @@ class Conversation:
             context, self, listener="PLAINTEXT", host="/127.0.0.1", principal=principal
         )
         self._answers = FrameSplitter(1 << 30)
+        self._sent = b""
 
     def wake(self) -> None:
         """Count."""
@@ -76,11 +77,17 @@ class Conversation:
     def send(self, *chunks: bytes) -> None:
         """Have the session receive chunks, one after the other."""
         for number, chunk in enumerate(chunks):
-            self.session.receive(chunk, number)
+            self._sent += self.session.take()
+            repeated = self.session.repeat(chunk, number)
+            if repeated is None:
+                self.session.receive(chunk, number)
+            else:
+                self._sent += repeated
 
     def answers(self) -> list[bytes]:
         """What has been answered since the last call, frame by frame."""
-        return [buffer[s:e] for buffer, s, e in self._answers.feed(self.session.take())]
+        sent, self._sent = self._sent + self.session.take(), b""
+        return [buffer[s:e] for buffer, s, e in self._answers.feed(sent)]
 
     def answered(self, api_key: int, version: int) -> list[tuple[int, Any]]:
         """The correlation ids and responses, all of one API and version."""

@@ -29,6 +29,7 @@ from coordinator_server.group.reasons import (
 from protocol.errors import ErrorCode
 
 _S = ClassicGroupState
+_PREPARING = _S.PREPARING_REBALANCE
 
 
 def heartbeat(group: ClassicGroup, event: Heartbeat, ctx: Context, out: Effects) -> None:
@@ -57,7 +58,7 @@ def renew(group: ClassicGroup, event: Heartbeat, now: int) -> bool:
     if (
         member is None
         or event.generation != group.generation
-        or group.state is _S.PREPARING_REBALANCE
+        or group.state is _PREPARING
         or (instance_id is not None and group.static_members.get(instance_id) != member_id)
     ):
         return False

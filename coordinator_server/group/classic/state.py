@@ -295,7 +295,9 @@ class ClassicGroup:
 
     def renew_session(self, member: ClassicMember, now: int) -> None:
         """Give a member a full session timeout from now."""
-        member.session_deadline = self.purgatory.watch(now + member.session_timeout_ms)
+        deadline = member.session_deadline = now + member.session_timeout_ms
+        if deadline < self.purgatory.wake:
+            self.purgatory.watch(deadline)
 
     def take_parked(self) -> list[Token]:
         """The tokens of all parked requests, which are parked no more."""

@@ -1,6 +1,7 @@
 """A heartbeat that comes again is served without being decoded, and for nothing less."""
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,10 +26,13 @@ class Renewing(FakeCoordinator):
     all_is_well: bool = True
     renewed: list[tuple[str, Heartbeat, int]] = field(default_factory=list)
 
-    def renew(self, group_id: str, heartbeat: Heartbeat, now: int) -> bool:
-        if self.all_is_well:
-            self.renewed.append((group_id, heartbeat, now))
-        return self.all_is_well
+    def renewal(self, group_id: str, heartbeat: Heartbeat) -> Callable[[int, int], bool]:
+        def renew(now: int, times: int) -> bool:
+            if self.all_is_well:
+                self.renewed += [(group_id, heartbeat, now)] * times
+            return self.all_is_well
+
+        return renew
 
 
 @pytest.fixture
@@ -49,21 +53,83 @@ def ids(answers: list[bytes]) -> list[int]:
 def test_a_heartbeat_that_comes_again_is_answered_like_the_first(
     talk: Conversation, coordinator: Renewing, version: int
 ) -> None:
-    talk.send(b"".join(heartbeat(number, version) for number in range(3)), heartbeat(3, version))
+    several = b"".join(heartbeat(number, version) for number in range(1, 4))
+    talk.send(heartbeat(0, version), several, heartbeat(4, version))
     answers = talk.answers()
-    assert ids(answers) == [0, 1, 2, 3]
+    assert ids(answers) == [0, 1, 2, 3, 4]
     assert {answer[4:] for answer in answers} == {answers[0][4:]}
     assert len(coordinator.submitted) == 1
-    assert [(group, now) for group, _, now in coordinator.renewed] == [("g", 0), ("g", 0), ("g", 1)]
+    renewed = [(group, now) for group, _, now in coordinator.renewed]
+    assert renewed == [("g", 1), ("g", 1), ("g", 1), ("g", 2)]
     (first,) = {id(each) for _, each, _ in coordinator.renewed}
     assert first is not None
     assert (coordinator.renewed[0][1].member_id, coordinator.renewed[0][1].generation) == ("m", 1)
 
 
-def test_what_is_repeated_is_counted_like_the_rest(talk: Conversation) -> None:
-    talk.send(heartbeat(1) + heartbeat(2) + heartbeat(3, group_id="other") + heartbeat(4), b"")
-    assert talk.counters.requests == {(ApiKey.HEARTBEAT, 0): 4}
-    assert sum(talk.counters.request_seconds[ApiKey.HEARTBEAT].counts) == 4
+def test_what_is_repeated_is_counted_like_the_rest(
+    talk: Conversation, coordinator: Renewing
+) -> None:
+    chunks = [heartbeat(1), heartbeat(2) + heartbeat(3), heartbeat(4) + heartbeat(5, 4, "other")]
+    talk.send(*chunks)
+    assert len(coordinator.renewed) == 2
+    assert talk.counters.requests == {(ApiKey.HEARTBEAT, 0): 5}
+    assert sum(talk.counters.request_seconds[ApiKey.HEARTBEAT].counts) == 5
+    assert talk.counters.bytes_in == sum(map(len, chunks))
+    assert len(talk.answers()) == 5
+    assert talk.counters.bytes_out == 5 * (4 + 12)
+
+
+@pytest.mark.parametrize("cut", [1, 3, 4, 11, 12, 40])
+def test_a_chunk_that_is_cut_elsewhere_is_served_all_the_same(
+    talk: Conversation, coordinator: Renewing, cut: int
+) -> None:
+    stream = b"".join(heartbeat(number) for number in range(1, 5))
+    talk.send(heartbeat(0), stream[:cut], stream[cut:], heartbeat(5))
+    assert ids(talk.answers()) == [0, 1, 2, 3, 4, 5]
+    assert [now for _, _, now in coordinator.renewed] == [3]
+
+
+def test_what_follows_a_repetition_in_its_chunk_is_served_behind_it(
+    talk: Conversation, coordinator: Renewing
+) -> None:
+    talk.send(heartbeat(1), heartbeat(2) + heartbeat(3, group_id="other") + heartbeat(4))
+    assert ids(talk.answers()) == [1, 2, 3, 4]
+    assert coordinator.renewed == []
+    assert [group for group, _ in coordinator.submitted] == ["g", "g", "other", "g"]
+
+
+def test_nothing_is_repeated_while_the_client_does_not_read(
+    talk: Conversation, coordinator: Renewing
+) -> None:
+    talk.send(heartbeat(1))
+    talk.session.is_congested = True
+    talk.send(heartbeat(2))
+    assert ids(talk.answers()) == [1]
+    talk.session.is_congested = False
+    talk.session.proceed(0)
+    talk.send(heartbeat(3))
+    assert ids(talk.answers()) == [2, 3]
+    assert len(coordinator.renewed) == 1
+
+
+def test_nothing_is_repeated_behind_a_request_in_progress(coordinator: Renewing) -> None:
+    talk = Conversation(coordinator)
+    talk.send(heartbeat(1))
+    coordinator.script = lambda _group, _event: None
+    talk.send(heartbeat(2, group_id="slow"), heartbeat(1), heartbeat(3))
+    assert coordinator.renewed == []
+    coordinator.resolve(1, DONE)
+    assert ids(talk.answers()) == [1, 2]
+
+
+def test_nothing_is_repeated_once_the_session_has_ended(
+    talk: Conversation, coordinator: Renewing
+) -> None:
+    talk.send(heartbeat(1))
+    talk.session.drain()
+    talk.send(heartbeat(2))
+    assert ids(talk.answers()) == [1]
+    assert coordinator.renewed == []
 
 
 def test_when_all_is_not_well_any_more_the_group_says_why(

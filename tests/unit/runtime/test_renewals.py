@@ -11,7 +11,7 @@ from tests.unit.runtime.test_holding import stable
 def renew(office: Office, member: Member, generation: int | None = None) -> bool:
     sent = member.generation if generation is None else generation
     heartbeat = Heartbeat(None, member.member_id, member.instance, sent)
-    return office.coordinator.renew("group", heartbeat, office.clock.monotonic_ms())
+    return office.coordinator.renewal("group", heartbeat)(office.clock.monotonic_ms(), 1)
 
 
 async def test_a_renewed_session_begins_anew(office: Office) -> None:
