@@ -39,6 +39,8 @@ class File(NamedTuple):
     last: int
     """The first and the last log offset in it."""
     size: int
+    is_damaged: bool
+    """Whether a row in it stands for what could not be read."""
 
 
 class Bronze:
@@ -84,23 +86,29 @@ def _file(path: Path) -> File:
     match = _NAME.fullmatch(path.name)
     assert match is not None
     footer = pq.read_metadata(path)
-    column = SCHEMA.get_field_index("log_offset")
-    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    bounds = [group.column(column).statistics for group in groups if group.num_rows]
+    bounds = _statistics(footer, "log_offset")
     first = min((one.min for one in bounds), default=0)
     last = max((one.max for one in bounds), default=-1)
+    is_damaged = any(one.num_values for one in _statistics(footer, "problem"))
     size = path.stat().st_size
-    return File(path, int(match[1]), int(match[3]), footer.num_rows, first, last, size)
+    return File(path, int(match[1]), int(match[3]), footer.num_rows, first, last, size, is_damaged)
+
+
+def _statistics(footer: pq.FileMetaData, column: str) -> list[pq.Statistics]:
+    # Not the place in SCHEMA: here the fields of a struct are columns of their own.
+    at = footer.schema.names.index(column)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    return [group.column(at).statistics for group in groups if group.num_rows]
 
 
 def with_holes(files: Sequence[File]) -> list[int]:
-    """Log partitions in which offsets are missing between the first and the last."""
+    """Log partitions in which offsets between the first and the last are missing or unreadable."""
     found = []
     for number in sorted({one.log_partition for one in files}):
         mine = [one for one in files if one.log_partition == number and one.rows]
         rows = sum(one.rows for one in mine)
-        is_cut = any(one.incarnation for one in mine)
-        if mine and (is_cut or max(f.last for f in mine) - min(f.first for f in mine) + 1 != rows):
+        is_odd = any(one.incarnation or one.is_damaged for one in mine)
+        if mine and (is_odd or max(f.last for f in mine) - min(f.first for f in mine) + 1 != rows):
             found.append(number)
     return found
 

@@ -10,13 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 STALE_SECONDS: Final = 300
 """A sampled end offset older than this is not used."""
 
+# A row that stands for damage may have the offset of a record behind it: then it comes first.
 _NUMBERED: Final = """
-SELECT *, sum(is_hole) OVER (PARTITION BY log_partition ORDER BY log_offset
-                             ROWS UNBOUNDED PRECEDING) AS hole
-FROM (SELECT log_partition, log_offset,
-             coalesce(int(log_offset - lag(log_offset) OVER (
-                 PARTITION BY log_partition ORDER BY log_offset) > 1), 0) AS is_hole
-      FROM {records})
+SELECT log_partition, log_offset, is_damage,
+       sum(is_hole) OVER (PARTITION BY log_partition ORDER BY log_offset, NOT is_damage
+                          ROWS UNBOUNDED PRECEDING) AS hole
+FROM (SELECT log_partition, log_offset, is_damage,
+             int(is_damage OR coalesce(log_offset - lag(log_offset) OVER (
+                 PARTITION BY log_partition ORDER BY log_offset) > 1, false)) AS is_hole
+      FROM (SELECT log_partition, log_offset, problem IS NOT NULL AS is_damage FROM {records}))
 """
 
 _COLUMNS: Final = """
@@ -80,13 +82,13 @@ def transactional_or_plain(spark: SparkSession, records: DataFrame) -> DataFrame
 def offset_commits(
     spark: SparkSession, records: DataFrame, holey: DataFrame | None = None
 ) -> DataFrame:
-    """The table; `holey` has all records of the log partitions in which offsets are missing."""
+    """The table; `holey` has all records of the log partitions in which some are missing."""
     commits = transactional_or_plain(spark, records)
     if holey is None:
         commits = commits.selectExpr("*", "0 AS hole")
     else:
-        holes = spark.sql(_NUMBERED, records=holey.select("log_partition", "log_offset"))
-        commits = commits.join(holes.drop("is_hole"), ["log_partition", "log_offset"], "left")
+        holes = spark.sql(_NUMBERED, records=holey).where("NOT is_damage").drop("is_damage")
+        commits = commits.join(holes, ["log_partition", "log_offset"], "left")
     return spark.sql(_AFTER_GAPS, commits=spark.sql(_ADVANCES, commits=commits))
 
 

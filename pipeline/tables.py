@@ -67,7 +67,7 @@ OFFSET_COMMITS: Final = _table(
     (
         "history_gap",
         "boolean",
-        "Whether records are missing before this one (compaction), so that others may lie between.",
+        "Whether records are missing before this one, compacted or damaged.",
     ),
     _LOG_PARTITION,
     _LOG_OFFSET,

@@ -10,7 +10,7 @@ from pipeline.decode.batches import Span, next_whole, walk
 from pipeline.decode.decoder import Decoder
 from pipeline.source.fetch import Client, addresses
 from pipeline.source.options import ISOLATIONS, Options
-from pipeline.source.reading import Chunk, Problem
+from pipeline.source.reading import Chunk, Problem, rows_of
 from pipeline.source.stream import Follower, Position
 from protocol.batch import read_header
 from protocol.errors import ErrorCode
@@ -47,9 +47,14 @@ class BrokerLog:
             return client.bounds(partition)
 
     def latest(
-        self, start: Mapping[str, Any], followers: dict[int, Follower]
+        self,
+        start: Mapping[str, Any],
+        followers: dict[int, Follower],
+        target: Mapping[int, int] | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """How far a stream that stands at `start` can read now. Raises SourceError.
+        """How far a stream that stands at `start` can read now, but not beyond `target`.
+
+        Raises SourceError.
 
         A log that ends before `start` has lost its end, in an unclean election or a restore: it is
         read again from its beginning, as the next incarnation.
@@ -59,11 +64,11 @@ class BrokerLog:
             for number in client.partitions():
                 before = Position.of(start.get(str(number)))
                 bounds = client.bounds(number)
+                end = bounds.end if target is None else min(bounds.end, target.get(number, 0))
                 if bounds.end < before.next:
-                    again = Position(bounds.start, before.incarnation + 1, again_from=bounds.start)
-                    found[str(number)] = again.moved_to(bounds.end, None).form()
-                else:
-                    found[str(number)] = before.moved_to(bounds.end, None).form()
+                    again = bounds.start
+                    before = Position(again, before.incarnation + 1, again_from=again)
+                found[str(number)] = before.moved_to(max(end, before.next), None).form()
         return found
 
     def read(
@@ -72,13 +77,7 @@ class BrokerLog:
         """The rows of a range of offsets. Raises SourceError."""
         decoder = Decoder(self._options.wanted(start, end), partition, incarnation)
         with self._client() as client:
-            for chunk in self._chunks(client, partition, start, end):
-                if chunk.problem is not None:
-                    yield decoder.problem(*chunk.problem)
-                    continue
-                for rows in decoder.decode(chunk.buffer, chunk.spans):
-                    if rows.num_rows:
-                        yield rows
+            yield from rows_of(self._chunks(client, partition, start, end), decoder)
 
     def _chunks(self, client: Client, partition: int, offset: int, end: int) -> Iterator[Chunk]:
         empty = 0

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from pipeline.records_schema import spark_ddl
 from pipeline.source.broker import BrokerLog
@@ -105,13 +106,22 @@ class LogReader(DataSourceReader):
         return _rows(self._options, partition)
 
 
-class LogStreamReader(DataSourceStreamReader):
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what has been added since the last micro-batch."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._log = open_log(options)
         self._followers: dict[int, Follower] = {}
+        self._target: dict[int, int] | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Stop at what is there now.
+
+        A source without this has one batch, which may be an old one that was cut off.
+        """
+        numbers = self._log.partitions()
+        self._target = {number: self._log.bounds(number)[1] for number in numbers}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Before everything, or what `startingOffsets` says."""
@@ -120,7 +130,7 @@ class LogStreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802
         """How far each partition can be read now."""
-        return self._log.latest(start, self._followers)
+        return self._log.latest(start, self._followers, self._target)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One range for each log partition that has something new."""

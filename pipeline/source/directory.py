@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipeline.decode.decoder import Decoder
 from pipeline.source.listing import high_watermarks, open_segments, partitions_of
 from pipeline.source.options import Options
-from pipeline.source.reading import end_of_log, read_range
+from pipeline.source.reading import end_of_log, read_range, rows_of
 from pipeline.source.stream import Follower, Position
 
 
@@ -45,16 +45,26 @@ class DirectoryLog:
         return high_watermarks(self._path, self._options.topic)
 
     def latest(
-        self, start: Mapping[str, Any], followers: dict[int, Follower]
+        self,
+        start: Mapping[str, Any],
+        followers: dict[int, Follower],
+        target: Mapping[int, int] | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """How far a stream that stands at `start` can read now. Raises SourceError."""
+        """How far a stream that stands at `start` can read now, but not beyond `target`.
+
+        Raises SourceError.
+        """
         limits = self.limits()
         found = {}
         for number in self.partitions():
             before = Position.of(start.get(str(number)))
             follower = followers.setdefault(number, Follower())
+            limit = limits.get(number)
+            if target is not None:
+                most = target.get(number, 0)
+                limit = most if limit is None else min(limit, most)
             with open_segments(self.directory(number)) as segments:
-                after = follower.look(segments, before, limits.get(number))
+                after = follower.look(segments, before, limit)
             found[str(number)] = after.form()
         return found
 
@@ -64,10 +74,4 @@ class DirectoryLog:
         """The rows of a range of offsets. Raises SourceError."""
         decoder = Decoder(self._options.wanted(start, end), partition, incarnation)
         with open_segments(self.directory(partition)) as segments:
-            for chunk in read_range(segments, start, end):
-                if chunk.problem is not None:
-                    yield decoder.problem(*chunk.problem)
-                    continue
-                for rows in decoder.decode(chunk.buffer, chunk.spans):
-                    if rows.num_rows:
-                        yield rows
+            yield from rows_of(read_range(segments, start, end), decoder)

@@ -1,9 +1,12 @@
-"""Reads a range of offsets of one partition's segments, batch by batch, round what is damaged."""
+"""Reads a range of offsets of one partition's segments, round what is damaged."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from pipeline.decode.batches import LARGEST_DELTA, Span, is_whole, next_whole, walk
+from pipeline.decode.decoder import Decoder
 from pipeline.source.files import CHUNK_BYTES, find_tail, read_at, skip_to
 from pipeline.source.listing import Segment
 from protocol.batch import HEADER_BYTES, batch_length
@@ -25,6 +28,17 @@ class Chunk(NamedTuple):
     problem: Problem | None = None
     position: int = 0
     """Where in its file the bytes are."""
+
+
+def rows_of(chunks: Iterable[Chunk], decoder: Decoder) -> Iterator[pa.RecordBatch]:
+    """The rows of chunks in their order; a problem is a row too."""
+    for chunk in chunks:
+        if chunk.problem is not None:
+            yield decoder.problem(*chunk.problem)
+            continue
+        for rows in decoder.decode(chunk.buffer, chunk.spans):
+            if rows.num_rows:
+                yield rows
 
 
 def read_range(segments: Sequence[Segment], start: int, end: int | None) -> Iterator[Chunk]:

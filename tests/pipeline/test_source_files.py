@@ -224,6 +224,11 @@ class Stream:
             begin = new.again_from
         return new.incarnation, offsets(self.log, begin, new.next)
 
+    def read_what_was_there(self, target: dict[int, int]) -> tuple[int, list[int]]:
+        """The same, but not beyond what Spark was told when it began."""
+        before, self.at = self.at, self.log.latest(self.at, self.followers, target)
+        return self.at["7"]["inc"], offsets(self.log, before["7"]["next"], self.at["7"]["next"])
+
     def restart(self) -> None:
         self.followers.clear()
 
@@ -240,6 +245,19 @@ def test_a_stream_reads_each_record_once_through_rolls_and_restarts(directory: P
     stream.restart()
     assert stream.read() == (0, [])
     segment(directory, 8).write_bytes(batch(8))
+    assert stream.read() == (0, [8, 9, 10, 11])
+
+
+def test_a_stream_that_is_to_end_stops_at_what_was_there_when_it_began(directory: Path) -> None:
+    stream = Stream(directory)
+    segment(directory).write_bytes(batch(0))
+    stream.read()
+    segment(directory).write_bytes(batch(0) + batch(4))
+    target = {7: 8}
+    segment(directory).write_bytes(batch(0) + batch(4) + batch(8))
+    assert stream.read_what_was_there(target) == (0, [4, 5, 6, 7])
+    assert stream.read_what_was_there(target) == (0, [])
+    assert stream.read_what_was_there({}) == (0, [])
     assert stream.read() == (0, [8, 9, 10, 11])
 
 

@@ -146,10 +146,11 @@ def test_a_damaged_batch_is_left_out_and_told(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = write_log(tmp_path / "data", 0, [(n, commit("g", n, n)) for n in range(3)])
+    path = write_log(tmp_path / "data", 0, [(n, commit("g", n, n)) for n in range(4)])
+    size = len(build_batch([commit("g", 0, 0)]))
     raw = bytearray(path.read_bytes())
-    raw[len(build_batch([commit("g", 0, 0)])) + 70] ^= 1
-    path.write_bytes(raw)
+    raw[size + 70] ^= 1
+    path.write_bytes(raw[: 3 * size] + b"between" + raw[3 * size :])
     out = tmp_path / "out"
     words = ["run", "--log", str(tmp_path / "data"), "--out", str(out), "--no-report"]
     monkeypatch.setattr("sys.argv", ["coordinator-pipeline", *words])
@@ -159,8 +160,12 @@ def test_a_damaged_batch_is_left_out_and_told(
 
     assert ended.value.code == 3
     said = capsys.readouterr()
-    assert "2 records of 1 groups" in said.out
-    assert "1 batches or records could not be read:" in said.err
+    assert "3 records of 1 groups" in said.out
+    assert "2 batches or records could not be read:" in said.err
     assert "partition 0, offset 1" in said.err
+    assert "partition 0, offset 3" in said.err
     summary = json.loads((out / "run.json").read_text())["summary"]
-    assert (summary["records"], summary["problems"]) == (2, 1)
+    assert (summary["records"], summary["problems"]) == (3, 2)
+    found = rows(spark, out, "offset_commits", "log_offset")
+    gaps = [(row["log_offset"], row["history_gap"]) for row in found]
+    assert gaps == [(0, False), (2, True), (3, True)]

@@ -110,6 +110,19 @@ def test_holes_are_found_from_footers(tables: Tables) -> None:
     assert with_holes([one for one in files if one.first != 1]) == [0]
 
 
+def test_a_batch_that_stands_for_damage_is_a_hole_though_no_offset_is_missing(
+    tables: Tables,
+) -> None:
+    tables.batch(commit("g", 1, 0))
+    (good,) = tables.bronze.files()
+    assert not good.is_damaged
+
+    (unreadable,) = tables.batch(LogRecord(b"\0\1\0", b"", BEGIN_MS))
+
+    assert unreadable.is_damaged
+    assert with_holes(tables.bronze.files()) == [0]
+
+
 def test_ends_of_topics_are_read_on_and_not_anew(tmp_path: Path) -> None:
     directory = tmp_path / "orders-0"
     directory.mkdir()
