@@ -81,6 +81,11 @@ class Consumer(Client):
 
     # --- what is due ---
 
+    @property
+    def will_join(self) -> bool:
+        """Whether it was told to join again, and has not come round to it."""
+        return self.phase is Phase.OUT or self._rejoins_at != NEVER
+
     def due_at(self) -> int:
         if self.frozen or self.phase is Phase.GONE:
             return NEVER

@@ -379,6 +379,8 @@ def unsettled(group: ClassicGroup | None, live: dict[str, Consumer]) -> str:
     for member_id, client in live.items():
         if client.phase.value != "stable" or client.generation != group.generation:
             return f"{member_id} is {client.phase.value} in generation {client.generation}"
+        if client.will_join:
+            return f"{member_id} was told to join again, and will"
     owned = sorted(partition for client in live.values() for partition in client.assigned)
     everything = list(range(next(iter(live.values())).partitions))
     return "" if owned == everything else f"{TOPIC} partitions owned: {owned}"

@@ -74,6 +74,21 @@ def test_a_generation_that_was_not_synced_did_not_happen() -> None:
     assert a.join().is_parked
 
 
+def test_a_leader_that_heard_of_a_rebalance_before_the_load_begins_it_again() -> None:
+    """The log does not know of it; the others hear of it by their heartbeats, as ever."""
+    story = Story()
+    a, b = story.stable("a", "b")
+    assert story.member("c").enter().is_parked
+    assert a.heartbeat().error is ErrorCode.REBALANCE_IN_PROGRESS
+    story.restart()
+    assert b.heartbeat().error is ErrorCode.NONE
+    of_leader = a.join()
+    assert of_leader.is_parked
+    assert b.heartbeat().error is ErrorCode.REBALANCE_IN_PROGRESS
+    of_follower = b.join()
+    assert of_leader.joined.generation == of_follower.joined.generation == 2
+
+
 def test_an_emptied_group_stays_empty_and_counts_on() -> None:
     story = Story()
     (a,) = story.stable("a")
