@@ -20,7 +20,7 @@ from typing import Final
 
 import uvloop
 from benchmarks.tables import table
-from benchmarks.turn import SETTINGS, WORKS, Client
+from benchmarks.turn import SETTINGS, WORKS, Client, serve_all
 
 from coordinator_server.app import App
 from coordinator_server.config import load
@@ -82,14 +82,7 @@ async def _loaded(app: App, name: str, seconds: float) -> float:
 async def _serve(clients: Sequence[Client], chunks: Sequence[bytes]) -> None:
     """So many chunks of every client; then whoever else waits for the loop has a turn."""
     for _ in range(CHUNKS_PER_TURN):
-        late = []
-        for client, chunk in zip(clients, chunks, strict=True):
-            client.late.clear()
-            if not client.give(chunk):
-                late.append(client)
-        for client in late:
-            await client.late.wait()
-            client.take()
+        await serve_all(clients, chunks)
     await asyncio.sleep(0)
 
 

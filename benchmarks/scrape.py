@@ -9,10 +9,8 @@ import argparse
 import os
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -21,7 +19,7 @@ from benchmarks import servers, stored
 from benchmarks.compaction import await_load
 from benchmarks.servers import CannotRun, Running
 from benchmarks.tables import table
-from benchmarks.tails import Bench, page, say
+from benchmarks.tails import Bench, page, repeating, say
 from benchmarks.work import Sample
 
 GROUPS: Final = 10_000
@@ -51,7 +49,7 @@ def write_groups(data: Path, count: int) -> None:
 
 
 class Scraper:
-    """Scrapes in a thread while it is used; remembers how long each took, and how long it was."""
+    """Remembers how long its scrapes took, and how long the last was."""
 
     def __init__(self, server: Running) -> None:
         self._server = server
@@ -59,25 +57,12 @@ class Scraper:
         self.size = 0
         self.lines = 0
 
-    @contextmanager
-    def scraping(self) -> Iterator[None]:
-        """Scrape again and again."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self._run, args=(ended,))
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
-    def _run(self, ended: threading.Event) -> None:
-        while not ended.is_set():
-            began = time.perf_counter()
-            text = page(self._server, "/metrics")
-            self.seconds.append(time.perf_counter() - began)
-            self.size, self.lines = len(text), text.count("\n") - text.count("\n#")
-            ended.wait(PAUSE_SECONDS)
+    def scrape(self) -> None:
+        """Scrape once."""
+        began = time.perf_counter()
+        text = page(self._server, "/metrics")
+        self.seconds.append(time.perf_counter() - began)
+        self.size, self.lines = len(text), text.count("\n") - text.count("\n#")
 
 
 def measure(bench: Bench, settings: dict[str, str], groups: int, rounds: int) -> tuple[str, ...]:
@@ -90,7 +75,7 @@ def measure(bench: Bench, settings: dict[str, str], groups: int, rounds: int) ->
             quiet, busy = [], []
             for _ in range(rounds):
                 quiet.append(bench.heartbeats(server))
-                with scraper.scraping():
+                with repeating(scraper.scrape, PAUSE_SECONDS):
                     busy.append(bench.heartbeats(server))
     return cells(quiet, busy, scraper)
 

@@ -141,24 +141,35 @@ def page(server: Running, path: str) -> str:
 
 
 @contextmanager
-def asking(ask_once: Callable[[], str | bytes]) -> Iterator[None]:
-    """Somebody asks for something long again and again, ten times a second at most."""
+def repeating(action: Callable[[], object], pause_seconds: float) -> Iterator[None]:
+    """Do something in a thread again and again, with a pause behind each."""
     ended = threading.Event()
-    asked = 0
 
-    def ask() -> None:
-        nonlocal asked
+    def run() -> None:
         while not ended.is_set():
-            asked += len(ask_once()) > 1_000
-            ended.wait(0.1)
+            action()
+            ended.wait(pause_seconds)
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
+
+
+@contextmanager
+def asking(ask_once: Callable[[], str | bytes]) -> Iterator[None]:
+    """Somebody asks for something long again and again, ten times a second at most."""
+    asked = 0
+
+    def ask() -> None:
+        nonlocal asked
+        asked += len(ask_once()) > 1_000
+
+    with repeating(ask, 0.1):
+        yield
     if not asked:
         raise CannotRun("nothing was answered while heartbeats were measured")
 

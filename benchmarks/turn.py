@@ -13,7 +13,7 @@ import pstats
 import struct
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -214,15 +214,15 @@ async def _requests(app: App, name: str, seconds: float, profile: cProfile.Profi
     for client in clients:
         await client.join()
     chunks = [make(client) for client in clients]
-    await _round(clients, chunks)
+    await serve_all(clients, chunks)
     with costs(profile) as spent:
         while time.process_time() - spent.begin < seconds:
-            await _round(clients, chunks)
+            await serve_all(clients, chunks)
             spent.count += CLIENTS * requests
     return spent.microseconds
 
 
-async def _round(clients: list[Client], chunks: list[bytes]) -> None:
+async def serve_all(clients: Sequence[Client], chunks: Sequence[bytes]) -> None:
     """Every client hands over its chunk, and then all wait for all."""
     late = []
     for client, chunk in zip(clients, chunks, strict=True):

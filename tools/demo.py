@@ -195,8 +195,8 @@ async def end(started: asyncio.subprocess.Process) -> None:
         await started.wait()
 
 
-class Demo:
-    """The acts."""
+class Cast:
+    """Clients of a server, each a process of its own."""
 
     def __init__(self, server: Server, screen: Screen, story: Story, stack: AsyncExitStack) -> None:
         """Clients started here end with `stack`."""
@@ -205,11 +205,18 @@ class Demo:
         self._story = story
         self._stack = stack
 
+    async def start(self, module: str, role: str, *options: str) -> asyncio.subprocess.Process:
+        """Start a module as a client in that role."""
+        arguments = (role, "--bootstrap", self._server.bootstrap, *options)
+        return await self._stack.enter_async_context(process("-m", module, *arguments))
+
     async def client(self, role: str, name: str) -> asyncio.subprocess.Process:
         """Start this program as a consumer or the producer."""
-        return await self._stack.enter_async_context(
-            process("-m", "tools.demo", role, "--name", name, "--bootstrap", self._server.bootstrap)
-        )
+        return await self.start("tools.demo", role, "--name", name)
+
+
+class Demo(Cast):
+    """The acts."""
 
     async def play(self) -> None:
         """Members come, leave and die."""

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools.demo import DemoFailed, Screen, Server, Story, end, process
+from tools.demo import Cast, DemoFailed, Screen, Server, Story, end
 
 GROUP = "billing"
 STATIC_GROUP = "ledger"
@@ -37,26 +37,22 @@ class Done:
     """Wall-clock seconds when it was done."""
 
 
-class Play:
+class Play(Cast):
     """The acts; each waits for what it causes."""
 
     def __init__(self, server: Server, screen: Screen, story: Story, stack: AsyncExitStack) -> None:
         """Clients started here end with `stack`."""
-        self._server = server
-        self._screen = screen
-        self._story = story
-        self._stack = stack
+        super().__init__(server, screen, story, stack)
         self.done: list[Done] = []
 
     async def consumer(
         self, name: str, group: str = GROUP, instance: str = ""
     ) -> asyncio.subprocess.Process:
         """Start a consumer."""
-        arguments = ["--name", name, "--group", group, "--bootstrap", self._server.bootstrap]
+        options = ["--name", name, "--group", group]
         if instance:
-            arguments += ["--instance", instance]
-        client = process("-m", "tools.pipeline_story", "consumer", *arguments)
-        return await self._stack.enter_async_context(client)
+            options += ["--instance", instance]
+        return await self.start("tools.pipeline_story", "consumer", *options)
 
     async def _act(self, text: str) -> float:
         """Commits happen before and after."""
@@ -86,9 +82,7 @@ class Play:
 
     async def play(self) -> None:
         """All acts."""
-        await self._stack.enter_async_context(
-            process(*("-m", "tools.demo", "producer", "--name", "shop"), *self._address())
-        )
+        await self.client("producer", "shop")
         first = await self.join("billing-1")
         second = await self.join("billing-2")
         third = await self.join("billing-3")
@@ -106,9 +100,6 @@ class Play:
         await self._static()
         assert first.returncode is None
         await asyncio.sleep(1.5)
-
-    def _address(self) -> tuple[str, str]:
-        return "--bootstrap", self._server.bootstrap
 
     async def _static(self) -> None:
         at = await self._act("ledger-1 starts as the static member node-1")

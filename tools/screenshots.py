@@ -29,7 +29,7 @@ from protocol.messages.sync_group import SyncGroupRequest
 from protocol.subscription import Subscription, encode_subscription
 from tools.dashboard import page as dashboard_page
 from tools.dashboard import prometheus
-from tools.demo import GROUP, TOPIC, DemoFailed, Screen, Server, Story, end, process
+from tools.demo import GROUP, TOPIC, Cast, DemoFailed, Screen, Server, Story, end
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "screenshots"
 ABSENT_MS = 60_000
@@ -58,20 +58,8 @@ SHOTS = (
 )
 
 
-class Cast:
-    """The consumers of the story; all of them end with the stack."""
-
-    def __init__(self, server: Server, story: Story, stack: AsyncExitStack) -> None:
-        """They join the groups of that server."""
-        self._server = server
-        self._story = story
-        self._stack = stack
-
-    async def client(self, role: str, name: str) -> asyncio.subprocess.Process:
-        """Start a consumer or the producer."""
-        return await self._stack.enter_async_context(
-            process("-m", "tools.demo", role, "--name", name, "--bootstrap", self._server.bootstrap)
-        )
+class Sitting(Cast):
+    """The acts up to the pictures."""
 
     async def play(self) -> None:
         """Everything up to the moment of the pictures."""
@@ -177,7 +165,8 @@ async def take(chromium: str) -> dict[str, bytes]:
     scraper = shutil.which("prometheus")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with tempfile.TemporaryDirectory(prefix="coordinator-screenshots-") as data:
-        server, story = Server(data), Story(Screen())
+        screen = Screen()
+        server, story = Server(data), Story(screen)
         async with (
             server.running(story),
             AsyncExitStack() as stack,
@@ -187,7 +176,7 @@ async def take(chromium: str) -> dict[str, bytes]:
             begun, url = time.time(), ""
             if scraper is not None:
                 url = await stack.enter_async_context(prometheus(scraper, Path(data), server.http))
-            await Cast(server, story, stack).play()
+            await Sitting(server, screen, story, stack).play()
             for shot in SHOTS:
                 pictures[shot.name] = await photograph(browser, server.http, shot)
             if url:

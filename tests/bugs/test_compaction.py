@@ -1,13 +1,9 @@
 """What happened to groups when a log was compacted, or closed meanwhile."""
 
-import threading
 from pathlib import Path
 
-import pytest
-
-from coordinator_server.storage.segments.compact import Abandoned, compact
 from tests.crash.ordeal import Ordeal
-from tests.support.compacted import RETENTION_MS, Step, a_disk, open_log, state_of, write
+from tests.support.compacted import Step, a_disk, close_while_compacting, open_log, state_of, write
 
 
 def test_groups_survive_a_server_that_dies_while_it_compacts(tmp_path: Path) -> None:
@@ -25,21 +21,5 @@ def test_a_log_that_is_closed_while_it_is_compacted_keeps_its_groups() -> None:
     steps: list[Step] = [("commit", number % 5, 0) for number in range(60)]
     write(log, [[step] for step in steps])
     state = state_of(log)
-    began = threading.Event()
-
-    class UntilClosed:
-        def spend(self, size: int) -> None:
-            began.set()
-            log.closing.wait()
-            raise Abandoned
-
-    def run() -> None:
-        with pytest.raises(Abandoned):
-            compact(log, pace=UntilClosed(), wall_ms=lambda: 0, delete_retention_ms=RETENTION_MS)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    began.wait()
-    log.close()
-    thread.join()
+    close_while_compacting(log)
     assert state_of(open_log(disk)) == state

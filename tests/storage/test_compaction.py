@@ -1,6 +1,5 @@
 """Compaction changes nothing that a load can see, whenever it is interrupted."""
 
-import threading
 from contextlib import suppress
 from itertools import pairwise
 from random import Random
@@ -21,6 +20,7 @@ from tests.support.compacted import (
     Step,
     a_disk,
     clean,
+    close_while_compacting,
     open_log,
     record,
     records_of,
@@ -246,27 +246,7 @@ def test_an_abandoned_compaction_leaves_nothing_behind(steps: int) -> None:
 def test_a_log_is_closed_only_when_its_compaction_has_given_up() -> None:
     log = open_log(a_disk())
     write(log, COMMITS)
-    ended: list[str] = []
-    began = threading.Event()
-
-    class UntilClosed(NoPace):
-        def spend(self, size: int) -> None:
-            began.set()
-            log.closing.wait()
-            ended.append("compaction")
-            raise Abandoned
-
-    def run() -> None:
-        with pytest.raises(Abandoned):
-            compact(log, pace=UntilClosed(), wall_ms=lambda: 0, delete_retention_ms=RETENTION_MS)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    began.wait()
-    log.close()
-    ended.append("closed")
-    thread.join()
-    assert ended == ["compaction", "closed"]
+    assert close_while_compacting(log) == ["compaction", "closed"]
 
 
 def test_a_pass_ends_behind_the_segment_with_too_many_keys_and_the_next_goes_on() -> None:

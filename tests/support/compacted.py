@@ -1,10 +1,14 @@
 """A small log on a simulated disk, and what a load makes of it before and after compaction."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.base import LogRecord
-from coordinator_server.storage.segments.compact import Compacted, compact
+from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
 from coordinator_server.storage.segments.log import SegmentLog
 from protocol.batch import build_batch
 from protocol.batch_records import read_records
@@ -40,6 +44,30 @@ def open_log(disk: SimulatedDisk) -> SegmentLog:
 
 def clean(log: SegmentLog, now: int = 0) -> Compacted:
     return compact(log, pace=NoPace(), wall_ms=lambda: now, delete_retention_ms=RETENTION_MS)
+
+
+def close_while_compacting(log: SegmentLog) -> list[str]:
+    """Close a log whose compaction has begun, and gives up then; what has ended, in order."""
+    ended: list[str] = []
+    began = threading.Event()
+
+    class UntilClosed(NoPace):
+        def spend(self, size: int) -> None:
+            began.set()
+            log.closing.wait()
+            ended.append("compaction")
+            raise Abandoned
+
+    with ThreadPoolExecutor(1) as pool:
+        compaction = pool.submit(
+            compact, log, pace=UntilClosed(), wall_ms=lambda: 0, delete_retention_ms=RETENTION_MS
+        )
+        began.wait()
+        log.close()
+        ended.append("closed")
+        with pytest.raises(Abandoned):
+            compaction.result()
+    return ended
 
 
 def records_of(log: SegmentLog) -> list[LogRecord]:
