@@ -1,11 +1,12 @@
 """What of Java's arithmetic Kafka's protocol depends on."""
 
 import struct
-from functools import lru_cache
+from typing import Final
 
 _MASK = 0xFFFFFFFF
-LONGEST_REMEMBERED = 300
+LONGEST_REMEMBERED: Final = 300
 """Characters: ids may have 32 KiB, and a cache of such would be no small thing."""
+MOST_REMEMBERED: Final = 65_536
 
 
 def java_hash(text: str) -> int:
@@ -24,14 +25,25 @@ def positive(number: int) -> int:
 
 def partition_for(key: str, partitions: int) -> int:
     """Which of `partitions` log partitions a group or transactional id belongs to."""
-    if len(key) > LONGEST_REMEMBERED:
-        return positive(java_hash(key)) % partitions
-    return _usual_partition_for(key, partitions)
-
-
-@lru_cache(maxsize=65_536)
-def _usual_partition_for(key: str, partitions: int) -> int:
     return positive(java_hash(key)) % partitions
+
+
+class PartitionOf(dict[str, int]):
+    """`partition_for` by key: what has been asked before takes no more than a look."""
+
+    __slots__ = ("_partitions",)
+
+    def __init__(self, partitions: int) -> None:
+        super().__init__()
+        self._partitions = partitions
+
+    def __missing__(self, key: str) -> int:
+        found = partition_for(key, self._partitions)
+        if len(key) <= LONGEST_REMEMBERED:
+            if len(self) >= MOST_REMEMBERED:
+                self.clear()
+            self[key] = found
+        return found
 
 
 def hash_map_bucket(key: str, entries: int) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator_server.group.effects import FetchedTopic
+from coordinator_server.group.nothing import NOTHING
 from protocol.errors import ErrorCode
 from protocol.offset_value import OffsetCommitValue, decode_offset
 from protocol.records import encode_value
@@ -37,9 +38,9 @@ class OffsetStore:
     __slots__ = ("_committed", "pending")
 
     def __init__(self) -> None:
-        self._committed: dict[str, dict[int, Packed]] = {}
+        self._committed: dict[str, dict[int, Packed]] = NOTHING
         """By topic and partition; read with `get` and `of_topic`, which unpack."""
-        self.pending: dict[int, dict[TopicPartition, PendingOffset]] = {}
+        self.pending: dict[int, dict[TopicPartition, PendingOffset]] = NOTHING
         """Of open transactions, by producer id."""
 
     def __bool__(self) -> bool:
@@ -99,7 +100,7 @@ class OffsetStore:
         """`put` for several partitions of a topic, in order."""
         of_topic = self._committed.get(topic)
         if of_topic is None:
-            of_topic = self._committed[topic] = {}
+            of_topic = self._begin_topic(topic)
         of_topic.update(values)
         if self.pending:
             for partition, _ in values:
@@ -109,6 +110,7 @@ class OffsetStore:
         self, producer_id: int, order: int, topic: str, partition: int, value: OffsetCommitValue
     ) -> None:
         """Note an offset of an open transaction."""
+        self.pending = self.pending or {}
         offsets = self.pending.setdefault(producer_id, {})
         offsets[topic, partition] = PendingOffset(order, value)
 
@@ -131,8 +133,16 @@ class OffsetStore:
             return
         for (topic, partition), pending in offsets.items():
             if pending.value is not None:
-                self._committed.setdefault(topic, {})[partition] = encode_value(pending.value)
+                of_topic = self._committed.get(topic)
+                if of_topic is None:
+                    of_topic = self._begin_topic(topic)
+                of_topic[partition] = encode_value(pending.value)
                 self._supersede(topic, partition, pending.order)
+
+    def _begin_topic(self, topic: str) -> dict[int, Packed]:
+        self._committed = self._committed or {}
+        of_topic = self._committed[topic] = {}
+        return of_topic
 
     def _supersede(self, topic: str, partition: int, order: int | None) -> None:
         """Mark pending offsets of a partition that are older than `order` (None: all)."""

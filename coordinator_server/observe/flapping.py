@@ -3,10 +3,11 @@
 Pure: what happened comes in with its time, and the time it is asked at is a function given.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from typing import NamedTuple
 
 from coordinator_server.group.reasons import (
@@ -122,7 +123,7 @@ class Flapping:
         """`wall_ms` tells the time that findings are asked for."""
         self._wall_ms = wall_ms
         self._limits = limits or FlappingLimits()
-        self._groups: OrderedDict[str, deque[_Incident]] = OrderedDict()
+        self._groups: OrderedDict[str, list[_Incident]] = OrderedDict()
 
     def observe(self, observation: Observation) -> None:
         """Remember what happened; a consumer of the fan-out."""
@@ -142,8 +143,9 @@ class Flapping:
     def _remember(self, group_id: str, incident: _Incident) -> None:
         incidents = self._groups.get(group_id)
         if incidents is None:
-            incidents = self._groups[group_id] = deque(maxlen=MAX_INCIDENTS)
+            incidents = self._groups[group_id] = []
         incidents.append(incident)
+        del incidents[:-MAX_INCIDENTS]
         self._groups.move_to_end(group_id)
         if len(self._groups) > MAX_GROUPS:
             self._groups.popitem(last=False)
@@ -164,12 +166,12 @@ class Flapping:
         if incidents is None:
             return []
         oldest = self._wall_ms() - self._limits.window_ms
-        while incidents and incidents[0].at_ms < oldest:
-            incidents.popleft()
+        aged = takewhile(lambda incident: incident.at_ms < oldest, incidents)
+        del incidents[: len(list(aged))]
         if not incidents:
             del self._groups[group_id]
             return []
-        return find(group_id, list(incidents), self._limits)
+        return find(group_id, incidents, self._limits)
 
 
 def _parties(event: RebalanceEvent) -> tuple[tuple[Culprit, LikelyCause | None], ...]:

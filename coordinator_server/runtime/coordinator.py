@@ -16,7 +16,7 @@ from coordinator_server.runtime.refusals import tell_refused
 from coordinator_server.runtime.tenure import World
 from coordinator_server.storage.base import Storage
 from protocol.errors import ErrorCode
-from protocol.java import partition_for
+from protocol.java import PartitionOf
 
 
 class ListedGroup(NamedTuple):
@@ -51,14 +51,15 @@ class Coordinator:
         self._ours = [partition for partition in self.partitions if ours(partition.index)]
         self.world = world
         self._storage = storage
+        self._partition_of = PartitionOf(partitions)
 
     def partition_for(self, group_id: str) -> int:
         """Kafka's `partitionFor`: `Utils.abs(groupId.hashCode()) % partitions`."""
-        return partition_for(group_id, len(self.partitions))
+        return self._partition_of[group_id]
 
     def submit(self, group_id: str, event: Event) -> None:
         """Serve an event; its token gets exactly one result, possibly before this returns."""
-        self.partitions[partition_for(group_id, len(self.partitions))].submit(group_id, event)
+        self.partitions[self._partition_of[group_id]].submit(group_id, event)
 
     def tell_refused(
         self,
@@ -80,7 +81,7 @@ class Coordinator:
         True: each is answered without an error. False: nothing has happened, and `submit` has to
         find the answers. The heartbeat's token is not looked at.
         """
-        partition = self.partitions[partition_for(group_id, len(self.partitions))]
+        partition = self.partitions[self._partition_of[group_id]]
         return partial(partition.renew, group_id, heartbeat)
 
     def forget_topics(self, topics: frozenset[str]) -> None:
@@ -102,7 +103,7 @@ class Coordinator:
 
     def group(self, group_id: str) -> Group | None:
         """One group, if it exists and its partition is being served."""
-        partition = self.partitions[self.partition_for(group_id)]
+        partition = self.partitions[self._partition_of[group_id]]
         if partition.tenure is None or partition.state is not PartitionState.ACTIVE:
             return None
         actor = partition.tenure.actors.get(group_id)

@@ -76,7 +76,7 @@ def static_map_is_not_cleared() -> AbstractContextManager[Any]:
     def remove(self: ClassicGroup, member_id: str) -> ClassicMember | None:
         member = real(self, member_id)
         if member is not None and member.group_instance_id is not None:
-            self.static_members[member.group_instance_id] = member_id
+            self.static_members = {**self.static_members, member.group_instance_id: member_id}
         return member
 
     return patch.object(ClassicGroup, "remove", remove)

@@ -125,7 +125,9 @@ def _require_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effe
     """Hand out a member id; until it is used the join phase does not end (KIP-394)."""
     member_id = _new_member_id(event.client_id, ctx)
     deadline = group.purgatory.watch(ctx.now + event.session_timeout_ms)
-    group.pending[member_id] = PendingMember(event.client_id, event.client_host, ctx.now, deadline)
+    group.add_pending(
+        member_id, PendingMember(event.client_id, event.client_host, ctx.now, deadline)
+    )
     out.reply(
         event.token,
         Refuse(

@@ -21,6 +21,7 @@ from coordinator_server.group.classic.story import headers, history_key, story_b
 from coordinator_server.group.context import RECORD_OVERHEAD, Context
 from coordinator_server.group.effects import DONE, Asked, Effects, Joined, Refuse, Rule
 from coordinator_server.group.events import ForceRebalance
+from coordinator_server.group.nothing import NOTHING
 from coordinator_server.group.past import pack
 from coordinator_server.group.purgatory import DelayedJoin, DelayedSync
 from coordinator_server.group.reasons import (
@@ -71,7 +72,7 @@ def prepare_rebalance(group: ClassicGroup, cause: Round, ctx: Context, out: Effe
             ctx,
             out,
         )
-    group.pending_sync.clear()
+    group.pending_sync = NOTHING
     group.purgatory.sync = None
     initial = group.state is _S.EMPTY
     started = group.history.begin(
@@ -227,7 +228,7 @@ def _answer_joins(group: ClassicGroup, ctx: Context, out: Effects) -> None:
             group.park_join(member, None)
         group.renew_session(member, ctx.now)
         member.is_new = False
-        group.pending_sync[member.member_id] = None
+    group.pending_sync = dict.fromkeys(group.members)
 
 
 def current_generation(group: ClassicGroup, member: ClassicMember) -> Joined:

@@ -11,6 +11,7 @@ from typing import Final
 
 from coordinator_server.group.classic.history import History
 from coordinator_server.group.events import ProtocolMetadata, Token
+from coordinator_server.group.nothing import NOTHING
 from coordinator_server.group.purgatory import NEVER, Purgatory
 from coordinator_server.group.reasons import Culprit
 
@@ -150,17 +151,17 @@ class ClassicGroup:
         """None for a simple group, which has only offsets."""
         self.protocol_name: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, ClassicMember] = {}
-        self.static_members: dict[str, str] = {}
+        self.members: dict[str, ClassicMember] = NOTHING
+        self.static_members: dict[str, str] = NOTHING
         """Member ids by group instance id."""
-        self.pending: dict[str, PendingMember] = {}
-        self.pending_sync: dict[str, None] = {}
-        """Members of this generation that have not sent SyncGroup; an empty set takes 216 bytes."""
+        self.pending: dict[str, PendingMember] = NOTHING
+        self.pending_sync: dict[str, None] = NOTHING
+        """Members of this generation that have not sent SyncGroup, in the order of joining."""
         self.awaiting_join = 0
         """How many members have a JoinGroup parked."""
         self.last_to_join: ClassicMember | None = None
         """The last of the members to send JoinGroup."""
-        self.supported_protocols: dict[str, int] = {}
+        self.supported_protocols: dict[str, int] = NOTHING
         """How many members support each protocol."""
         self.new_member_added = False
         """Somebody joined during the initial rebalance delay, which is to be extended."""
@@ -197,34 +198,53 @@ class ClassicGroup:
     def add(self, member: ClassicMember, protocol_type: str, token: Token | None) -> None:
         """Take in a member, with its parked JoinGroup if any; the first one leads."""
         if member.group_instance_id is not None:
+            self.static_members = self.static_members or {}
             self.static_members[member.group_instance_id] = member.member_id
         if not self.members:
             self.protocol_type = protocol_type
+            self.members, self.supported_protocols = {}, {}
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
         self._count_protocols(member, 1)
         self.park_join(member, token)
-        self.pending.pop(member.member_id, None)
+        self._forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> ClassicMember | None:
         """Forget a member or a pending member id; the longest-serving member leads on.
 
         Its parked replies must have been answered.
         """
-        self.pending.pop(member_id, None)
-        self.pending_sync.pop(member_id, None)
+        self._forget_pending(member_id)
+        self.has_synced(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return None
         self._count_protocols(member, -1)
+        if not self.members:
+            self.members = self.supported_protocols = NOTHING
         if self.last_to_join is member:
             self.last_to_join = None
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
+            self.static_members = self.static_members or NOTHING
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return member
+
+    def add_pending(self, member_id: str, pending: PendingMember) -> None:
+        """Await the JoinGroup of who was handed out a member id."""
+        self.pending = self.pending or {}
+        self.pending[member_id] = pending
+
+    def _forget_pending(self, member_id: str) -> None:
+        self.pending.pop(member_id, None)
+        self.pending = self.pending or NOTHING
+
+    def has_synced(self, member_id: str) -> None:
+        """Await no SyncGroup of a member any more."""
+        self.pending_sync.pop(member_id, None)
+        self.pending_sync = self.pending_sync or NOTHING
 
     def replace_static(self, old: ClassicMember, new_member_id: str) -> ClassicMember:
         """Give a static member a new id; its assignment and leadership go with it.

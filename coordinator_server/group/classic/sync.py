@@ -52,7 +52,7 @@ def sync(group: ClassicGroup, event: Sync, ctx: Context, out: Effects) -> None:
 
 
 def _has_synced(group: ClassicGroup, member: ClassicMember) -> None:
-    group.pending_sync.pop(member.member_id, None)
+    group.has_synced(member.member_id)
     if not group.pending_sync:
         group.purgatory.sync = None
 

@@ -23,7 +23,7 @@ def first(group: ClassicGroup) -> str:
     [
         (lambda g: setattr(g, "awaiting_join", 1), "awaiting_join is 1"),
         (lambda g: g.supported_protocols.update(x=1), "supported_protocols"),
-        (lambda g: g.static_members.update(i="x"), "static_members"),
+        (lambda g: setattr(g, "static_members", {"i": "x"}), "static_members"),
         (lambda g: g.members.update(x=g.members.pop(first(g))), "filed under another id"),
         (lambda g: g.pending.update({first(g): next(iter(g.pending.values()))}), "still pending"),
         (lambda g: setattr(g, "leader", None), "leader is None"),
@@ -36,12 +36,15 @@ def first(group: ClassicGroup) -> str:
             lambda g: setattr(g.members[first(g)], "sync_token", object()),
             "SyncGroups are parked in Stable",
         ),
-        (lambda g: g.pending_sync.update(x=None), "somebody who is no member"),
+        (lambda g: setattr(g, "pending_sync", {"x": None}), "somebody who is no member"),
         (lambda g: setattr(g.members[first(g)], "is_new", True), "a new member does not wait"),
         (lambda g: setattr(g, "state", _S.COMPLETING_REBALANCE), "story of a rebalance"),
         (lambda g: setattr(g, "state", _S.PREPARING_REBALANCE), "no deadline"),
         (lambda g: setattr(g.purgatory, "join", DelayedJoin(5)), "a deadline in Stable"),
-        (lambda g: g.pending_sync.update({first(g): None}), "1 SyncGroups are awaited until None"),
+        (
+            lambda g: setattr(g, "pending_sync", {first(g): None}),
+            "1 SyncGroups are awaited until None",
+        ),
         (
             lambda g: setattr(g.members[first(g)], "session_deadline", NEVER),
             "never expires",
@@ -62,7 +65,7 @@ def test_syncs_are_awaited_only_while_there_is_a_generation() -> None:
     story = Story()
     (a,) = story.stable("a")
     a.leave()
-    story.classic.pending_sync["a"] = None
+    story.classic.pending_sync = {"a": None}
     assert "SyncGroups are awaited in Empty" in list(story.group.broken_rules())
 
 
