@@ -7,6 +7,7 @@ from coordinator_server.group.classic.table.model import (
     Row,
     Situation,
     Written,
+    alike,
     answered,
     never,
     row,
@@ -22,6 +23,8 @@ _NOT_FOUND = answered(_E.GROUP_ID_NOT_FOUND)
 _NOT_EMPTY = answered(_E.NON_EMPTY_GROUP)
 _UNKNOWN = answered(_E.UNKNOWN_MEMBER_ID)
 _UNDER_WAY = answered(_E.REBALANCE_IN_PROGRESS)
+_ANOTHER_ROUND = answered(_E.NONE, reason=_KICKED, removes=_ADMIN)
+_WAITED_FOR = answered(_E.NONE, reason=_KICKED, removes=_ADMIN, releases=_E.UNKNOWN_MEMBER_ID)
 _REBALANCES = answered(_E.NONE, then=_S.PREPARING, reason=_KICKED, removes=_ADMIN)
 _GIVES_UP = answered(
     _E.NONE,
@@ -38,8 +41,8 @@ ADMINISTRATION: Final[tuple[Row, ...]] = (
         "a member",
         absent=NOBODY,
         empty=NOBODY,
-        delayed=answered(_E.NONE, reason=_KICKED, removes=_ADMIN, releases=_E.UNKNOWN_MEMBER_ID),
-        preparing=answered(_E.NONE, reason=_KICKED, removes=_ADMIN),
+        delayed=_WAITED_FOR,
+        preparing=_ANOTHER_ROUND,
         completing=_GIVES_UP,
         stable=_REBALANCES,
     ),
@@ -49,8 +52,8 @@ ADMINISTRATION: Final[tuple[Row, ...]] = (
         "a static member, by its instance id",
         absent=NOBODY,
         empty=NOBODY,
-        delayed=answered(_E.NONE, reason=_KICKED, removes=_ADMIN, releases=_E.UNKNOWN_MEMBER_ID),
-        preparing=answered(_E.NONE, reason=_KICKED, removes=_ADMIN),
+        delayed=_WAITED_FOR,
+        preparing=_ANOTHER_ROUND,
         completing=_GIVES_UP,
         stable=_REBALANCES,
     ),
@@ -60,21 +63,18 @@ ADMINISTRATION: Final[tuple[Row, ...]] = (
         "a member id that was handed out",
         absent=never("only a group hands out member ids"),
         empty=answered(_E.NONE, removes=_ADMIN),
-        delayed=answered(_E.NONE, reason=_KICKED, removes=_ADMIN),
-        preparing=answered(_E.NONE, reason=_KICKED, removes=_ADMIN),
+        delayed=_ANOTHER_ROUND,
+        preparing=_ANOTHER_ROUND,
         completing=_GIVES_UP,
         stable=_REBALANCES,
     ),
-    row(
+    alike(
         "kick_unknown",
         KickMember,
         "a member id nobody has",
         absent=_NOT_FOUND,
         empty=_UNKNOWN,
-        delayed=_UNKNOWN,
-        preparing=_UNKNOWN,
-        completing=_UNKNOWN,
-        stable=_UNKNOWN,
+        occupied=_UNKNOWN,
     ),
     row(
         "force_rebalance",
@@ -92,15 +92,12 @@ ADMINISTRATION: Final[tuple[Row, ...]] = (
         ),
         stable=answered(_E.NONE, then=_S.PREPARING, reason=_R.ADMIN_REBALANCE),
     ),
-    row(
+    alike(
         "reset_offsets",
         ResetOffsets,
         "of a group without members",
         absent=_NOT_FOUND,
         empty=answered(_E.NONE, Written.OFFSET),
-        delayed=_NOT_EMPTY,
-        preparing=_NOT_EMPTY,
-        completing=_NOT_EMPTY,
-        stable=_NOT_EMPTY,
+        occupied=_NOT_EMPTY,
     ),
 )

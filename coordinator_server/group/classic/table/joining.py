@@ -9,6 +9,7 @@ from coordinator_server.group.classic.table.model import (
     Row,
     Situation,
     Written,
+    alike,
     answered,
     never,
     row,
@@ -39,16 +40,13 @@ _NEWCOMER_COMPLETING = answered(
 _NEWCOMER_STABLE = answered(_PARKED, then=_S.PREPARING, reason=_R.MEMBER_JOINED)
 
 JOINING: Final[tuple[Row, ...]] = (
-    row(
+    alike(
         "join_new",
         Join,
         "a new dynamic member, to be given its id first (version 4 and later)",
         absent=answered(_E.MEMBER_ID_REQUIRED, Written.GROUP, then=_S.EMPTY),
         empty=_ID_REQUIRED,
-        delayed=_ID_REQUIRED,
-        preparing=_ID_REQUIRED,
-        completing=_ID_REQUIRED,
-        stable=_ID_REQUIRED,
+        occupied=_ID_REQUIRED,
     ),
     row(
         "join_new_old",
@@ -83,16 +81,13 @@ JOINING: Final[tuple[Row, ...]] = (
         completing=_NEWCOMER_COMPLETING,
         stable=_NEWCOMER_STABLE,
     ),
-    row(
+    alike(
         "join_full",
         Join,
         "a new member, `group.max.size` is reached",
         absent=_FIRST_EVER,
         empty=_FIRST,
-        delayed=_FULL,
-        preparing=_FULL,
-        completing=_FULL,
-        stable=_FULL,
+        occupied=_FULL,
     ),
     row(
         "join_member_full",
@@ -105,27 +100,21 @@ JOINING: Final[tuple[Row, ...]] = (
         completing=_TOLD,
         stable=_TOLD,
     ),
-    row(
+    alike(
         "join_without_protocols",
         Join,
         "a new member without any protocol",
         absent=answered(_E.INCONSISTENT_GROUP_PROTOCOL, Written.GROUP, then=_S.EMPTY),
         empty=_INCONSISTENT,
-        delayed=_INCONSISTENT,
-        preparing=_INCONSISTENT,
-        completing=_INCONSISTENT,
-        stable=_INCONSISTENT,
+        occupied=_INCONSISTENT,
     ),
-    row(
+    alike(
         "join_inconsistent",
         Join,
         "a new member with protocols that are not the group's",
         absent=_FIRST_EVER,
         empty=_FIRST,
-        delayed=_INCONSISTENT,
-        preparing=_INCONSISTENT,
-        completing=_INCONSISTENT,
-        stable=_INCONSISTENT,
+        occupied=_INCONSISTENT,
     ),
     same(
         "join_text_too_long",
@@ -134,27 +123,21 @@ JOINING: Final[tuple[Row, ...]] = (
         answered(_E.INVALID_REQUEST),
     ),
     same("join_unknown", Join, "a member id nobody has", _UNKNOWN),
-    row(
+    alike(
         "join_pending_static",
         Join,
         "a member id that was handed out, with a group instance id",
         absent=never("only a group hands out member ids"),
         empty=_UNKNOWN,
-        delayed=_UNKNOWN,
-        preparing=_UNKNOWN,
-        completing=_UNKNOWN,
-        stable=_UNKNOWN,
+        occupied=_UNKNOWN,
     ),
-    row(
+    alike(
         "join_fenced",
         Join,
         "a group instance id with a member id that is not its own",
         absent=_UNKNOWN,
         empty=_UNKNOWN,
-        delayed=_FENCED,
-        preparing=_FENCED,
-        completing=_FENCED,
-        stable=_FENCED,
+        occupied=_FENCED,
     ),
     row(
         "join_unchanged",

@@ -120,6 +120,29 @@ def row(
     )
 
 
+def alike(
+    key: str,
+    event: type[Event],
+    occasion: str,
+    *,
+    absent: Entry,
+    empty: Entry,
+    occupied: Entry,
+) -> Row:
+    """A row whose outcome is the same wherever the group has, or waits for, members."""
+    return row(
+        key,
+        event,
+        occasion,
+        absent=absent,
+        empty=empty,
+        delayed=occupied,
+        preparing=occupied,
+        completing=occupied,
+        stable=occupied,
+    )
+
+
 def same(key: str, event: type[Event], occasion: str, entry: Entry) -> Row:
     """A row whose outcome does not depend on the group."""
     return row(

@@ -7,6 +7,7 @@ from coordinator_server.group.classic.table.model import (
     NOBODY,
     Row,
     Situation,
+    alike,
     never,
     row,
     silent,
@@ -25,16 +26,13 @@ _NOBODY_NEW = never("every member has had an answer")
 _NO_ASSIGNMENT = never("no SyncGroup is waited for")
 
 TIME: Final[tuple[Row, ...]] = (
-    row(
+    alike(
         "tick_early",
         Tick,
         "nothing is due",
         absent=_NOTHING,
         empty=_NOTHING,
-        delayed=_NOTHING,
-        preparing=_NOTHING,
-        completing=_NOTHING,
-        stable=_NOTHING,
+        occupied=_NOTHING,
     ),
     row(
         "tick_join",
