@@ -143,7 +143,7 @@ async def join_cost(members: int, seconds: float) -> float:
         clients = await gathered(app, members)
         with costs() as spent:
             while time.process_time() - spent.begin < seconds:
-                await rebalance(clients)
+                await rebalance(clients, spent)
                 spent.count += members
     return spent.microseconds
 

@@ -27,6 +27,7 @@ from coordinator_server.observe import log
 from coordinator_server.ports import ANONYMOUS
 from protocol.api_keys import ApiKey
 from protocol.codec import request_encoder, response_decoder
+from protocol.errors import ErrorCode
 from protocol.headers import is_flexible, response_header_version
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -45,6 +46,8 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssig
 TOPIC = "orders"
 PARTITIONS = 100
 CLIENT = b"benchmark"
+TYPE, PROTOCOL, ASSIGNMENT = "consumer", "range", b"assigned"
+JOIN_VERSION, SYNC_VERSION = 9, 5
 CLIENTS = 16
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -107,32 +110,18 @@ class Client:
         """What has been answered late."""
         return self._session.take()
 
-    async def call(self, key: ApiKey, version: int, request: Any) -> Any:
-        """Hand over one request; its decoded answer."""
-        answer = await self.ask(frame(key, version, request))
-        start = 8 + response_header_version(key, version)
-        return response_decoder(key, version)(answer, start, len(answer))
-
     async def join(self) -> None:
         """Become the one member of the client's group."""
-        request = _join(self)
-        joined = await self.call(ApiKey.JOIN_GROUP, 7, request)
-        self.member = request.member_id = joined.member_id
-        joined = await self.call(ApiKey.JOIN_GROUP, 7, request)
-        self.generation = joined.generation_id
-        assignments = [SyncGroupRequestAssignment(self.member, b"assignment")]
-        synced = await self.call(
-            ApiKey.SYNC_GROUP,
-            4,
-            SyncGroupRequest(
-                group_id=self.group,
-                generation_id=self.generation,
-                member_id=self.member,
-                assignments=assignments,
-            ),
-        )
-        if joined.error_code or synced.error_code:
-            raise RuntimeError(f"{self.group} did not become Stable: {joined}, {synced}")
+        self.learn(await self.ask(_join(self)))
+        self.learn(await self.ask(_join(self)))
+        _check_synced(await self.ask(_sync(self, [self])))
+
+    def learn(self, answer: bytes) -> None:
+        """Take over the member id and the generation in the answer to a JoinGroup."""
+        joined = _decoded(ApiKey.JOIN_GROUP, JOIN_VERSION, answer)
+        if joined.error_code not in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+            raise RuntimeError(f"a JoinGroup was refused: {joined}")
+        self.member, self.generation = joined.member_id, joined.generation_id
 
 
 def frame(key: ApiKey, version: int, request: Any) -> bytes:
@@ -142,15 +131,40 @@ def frame(key: ApiKey, version: int, request: Any) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def _join(client: Client) -> JoinGroupRequest:
-    return JoinGroupRequest(
+def _decoded(key: ApiKey, version: int, answer: bytes) -> Any:
+    start = 8 + response_header_version(key, version)
+    return response_decoder(key, version)(answer, start, len(answer))
+
+
+def _join(client: Client) -> bytes:
+    request = JoinGroupRequest(
         group_id=client.group,
         member_id=client.member,
         session_timeout_ms=30_000,
         rebalance_timeout_ms=60_000,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol("range", b"metadata")],
+        protocol_type=TYPE,
+        protocols=[JoinGroupRequestProtocol(PROTOCOL, b"metadata")],
     )
+    return frame(ApiKey.JOIN_GROUP, JOIN_VERSION, request)
+
+
+def _sync(client: Client, assigned: Sequence[Client] = ()) -> bytes:
+    """The leader assigns something to everybody."""
+    request = SyncGroupRequest(
+        group_id=client.group,
+        generation_id=client.generation,
+        member_id=client.member,
+        protocol_type=TYPE,
+        protocol_name=PROTOCOL,
+        assignments=[SyncGroupRequestAssignment(each.member, ASSIGNMENT) for each in assigned],
+    )
+    return frame(ApiKey.SYNC_GROUP, SYNC_VERSION, request)
+
+
+def _check_synced(answer: bytes) -> None:
+    synced = _decoded(ApiKey.SYNC_GROUP, SYNC_VERSION, answer)
+    if synced.error_code or synced.assignment != ASSIGNMENT:
+        raise RuntimeError(f"a member was not assigned what the leader said: {synced}")
 
 
 def _heartbeat(client: Client) -> bytes:
@@ -222,24 +236,16 @@ async def _requests(app: App, name: str, seconds: float, profile: cProfile.Profi
     return spent.microseconds
 
 
-async def serve_all(clients: Sequence[Client], chunks: Sequence[bytes]) -> None:
-    """Every client hands over its chunk, and then all wait for all."""
-    late = []
-    for client, chunk in zip(clients, chunks, strict=True):
-        client.late.clear()
-        if not client.give(chunk):
-            late.append(client)
-    for client in late:
-        await client.late.wait()
-        client.take()
-
-
 async def _creations(app: App, seconds: float, profile: cProfile.Profile | None) -> float:
+    """New groups, again and again by the same connections."""
+    clients = [Client(app, number) for number in range(CLIENTS)]
     with costs(profile) as spent:
         while time.process_time() - spent.begin < seconds:
-            await asyncio.gather(
-                *(Client(app, spent.count + number).join() for number in range(CLIENTS))
-            )
+            for number, client in enumerate(clients, spent.count):
+                client.group, client.member = f"group-{number}", ""
+            await _all_join(clients, spent)
+            await _all_join(clients, spent)
+            await _all_sync(clients, [[client] for client in clients], spent)
             spent.count += CLIENTS
     return spent.microseconds
 
@@ -249,7 +255,7 @@ async def _rebalances(app: App, seconds: float, profile: cProfile.Profile | None
     members = await gathered(app, MEMBERS)
     with costs(profile) as spent:
         while time.process_time() - spent.begin < seconds:
-            await rebalance(members)
+            await rebalance(members, spent)
             spent.count += 2 * MEMBERS
     return spent.microseconds
 
@@ -257,58 +263,76 @@ async def _rebalances(app: App, seconds: float, profile: cProfile.Profile | None
 async def gathered(app: App, size: int) -> list[Client]:
     """A group of so many members, assigned."""
     members = [Client(app, 0) for _ in range(size)]
-    for member in members:
-        given = await member.call(ApiKey.JOIN_GROUP, 7, _join(member))
-        member.member = given.member_id
-    await rebalance(members)
+    spent = Costs()
+    await _all_join(members, spent)
+    await rebalance(members, spent)
     return members
 
 
-async def rebalance(members: list[Client]) -> None:
+async def rebalance(members: list[Client], spent: "Costs") -> None:
     """All join and sync; the group's first member leads."""
-    joins = [frame(ApiKey.JOIN_GROUP, 7, _join(member)) for member in members]
-    await _all_ask(members, joins)
-    generation = members[0].generation = max(members[0].generation, 0) + 1
-    everybody = [SyncGroupRequestAssignment(member.member, b"assigned") for member in members]
-    syncs = [
-        frame(
-            ApiKey.SYNC_GROUP,
-            4,
-            SyncGroupRequest(
-                group_id=member.group,
-                generation_id=generation,
-                member_id=member.member,
-                assignments=everybody if member is members[0] else [],
-            ),
-        )
-        for member in members
-    ]
-    answers = await _all_ask(members, syncs)
-    if any(answer[13:15] != b"\0\0" for answer in answers):
-        raise RuntimeError("a member was not assigned anything")
+    await _all_join(members, spent)
+    await _all_sync(members, [members, *([] for _ in members[1:])], spent)
 
 
-async def _all_ask(members: list[Client], chunks: list[bytes]) -> list[bytes]:
-    answers = [member.give(chunk) for member, chunk in zip(members, chunks, strict=True)]
-    for number, member in enumerate(members):
+async def _all_join(clients: list[Client], spent: "Costs") -> None:
+    with spent.left_out():
+        joins = [_join(client) for client in clients]
+    answers = await serve_all(clients, joins)
+    with spent.left_out():
+        for client, answer in zip(clients, answers, strict=True):
+            client.learn(answer)
+
+
+async def _all_sync(
+    clients: list[Client], assigned: Sequence[Sequence[Client]], spent: "Costs"
+) -> None:
+    with spent.left_out():
+        syncs = [_sync(client, each) for client, each in zip(clients, assigned, strict=True)]
+    answers = await serve_all(clients, syncs)
+    with spent.left_out():
+        for answer in answers:
+            _check_synced(answer)
+
+
+async def serve_all(clients: Sequence[Client], chunks: Sequence[bytes]) -> list[bytes]:
+    """Every client hands over its chunk, and then all wait for all."""
+    answers = []
+    for client, chunk in zip(clients, chunks, strict=True):
+        client.late.clear()
+        answers.append(client.give(chunk))
+    for number, client in enumerate(clients):
         while not answers[number]:
-            await asyncio.sleep(0)
-            answers[number] = member.take()
+            await client.late.wait()
+            client.late.clear()
+            answers[number] = client.take()
     return answers
 
 
 class Costs:
     """CPU time of this process while something was done `count` times."""
 
-    def __init__(self) -> None:
+    def __init__(self, profile: cProfile.Profile | None = None) -> None:
         self.count = 0
         self.begin = time.process_time()
         self.end = 0.0
+        self._profile = profile
 
     @property
     def microseconds(self) -> float:
         """Of each."""
         return (self.end - self.begin) / self.count * 1e6
+
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """What is done meanwhile is the client's work, not the server's."""
+        if self._profile is not None:
+            self._profile.disable()
+        began = time.process_time()
+        yield
+        self.begin += time.process_time() - began
+        if self._profile is not None:
+            self._profile.enable()
 
 
 @contextmanager
@@ -319,7 +343,7 @@ def costs(profile: cProfile.Profile | None = None) -> Iterator[Costs]:
     gc.set_threshold(50_000, 50, 100)
     if profile is not None:
         profile.enable()
-    spent = Costs()
+    spent = Costs(profile)
     yield spent
     spent.end = time.process_time()
     if profile is not None:
