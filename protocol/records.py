@@ -150,9 +150,8 @@ def _encode_group(value: GroupMetadataValue) -> bytes:
         subscription, assignment = member.subscription, member.assignment
         parts += (
             text_bytes(member.member_id),
-            _usual_string(member.group_instance_id),
-            _usual_string(member.client_id),
-            _usual_string(member.client_host),
+            text_bytes(member.group_instance_id),
+            _usual_texts(member.client_id, member.client_host),
             timeouts(member.rebalance_timeout, member.session_timeout, len(subscription)),
             subscription,
             length(len(assignment)),
@@ -189,14 +188,18 @@ def _encode_group_with_tags(value: GroupMetadataValue) -> bytes:
     return b"".join(parts)
 
 
-def _usual_string(text: str | None) -> bytes:
+def _usual_texts(client_id: str, client_host: str) -> bytes:
     """What most members of a group have in common."""
-    if text is not None and len(text) > _LONGEST_REMEMBERED:
-        return text_bytes(text)
-    return _remembered_string(text)
+    if len(client_id) + len(client_host) > _LONGEST_REMEMBERED:
+        return _two_texts(client_id, client_host)
+    return _remembered_texts(client_id, client_host)
 
 
-_remembered_string = lru_cache(maxsize=4_096)(text_bytes)
+def _two_texts(one: str, other: str) -> bytes:
+    return text_bytes(one) + text_bytes(other)
+
+
+_remembered_texts = lru_cache(maxsize=4_096)(_two_texts)
 
 
 # --- reading ---

@@ -48,7 +48,7 @@ def handle(call: Call, request: JoinGroupRequest, services: Services) -> JoinGro
             else request.session_timeout_ms
         ),
         protocol_type=request.protocol_type,
-        protocols=[(protocol.name, protocol.metadata) for protocol in request.protocols],
+        protocols=tuple([(protocol.name, protocol.metadata) for protocol in request.protocols]),
         client_reason=request.reason,
         requires_known_member_id=version >= FIRST_WITH_KNOWN_MEMBER_ID,
         can_skip_assignment=version >= FIRST_WITH_SKIP_ASSIGNMENT,

@@ -21,6 +21,7 @@ from coordinator_server.group.classic.state import (
     PendingMember,
 )
 from coordinator_server.group.classic.validation import (
+    LONGEST_CHARACTER,
     LONGEST_TEXT,
     fits,
     refuse_member,
@@ -38,6 +39,8 @@ _S = ClassicGroupState
 
 def refuse_texts(group_id: str, event: Join) -> Refuse | None:
     """Why what a JoinGroup says could not be written down."""
+    if _is_short(group_id, event):
+        return None
     for what, text in (
         ("group id", group_id),
         ("client id", event.client_id),
@@ -48,6 +51,16 @@ def refuse_texts(group_id: str, event: Join) -> Refuse | None:
         if not fits(text):
             return text_too_long(what, text)
     return None
+
+
+def _is_short(group_id: str, event: Join) -> bool:
+    """Whether everything together fits: then each text does, and none has to be looked at."""
+    characters = len(group_id) + len(event.client_id) + len(event.protocol_type)
+    if event.group_instance_id is not None:
+        characters += len(event.group_instance_id)
+    for name, _ in event.protocols:
+        characters += len(name)
+    return characters * LONGEST_CHARACTER <= LONGEST_TEXT
 
 
 def join(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
@@ -72,6 +85,8 @@ def _has_room(group: ClassicGroup, event: Join, max_size: int) -> bool:
     While members join, those awaiting count: the last to come are refused, even if the group
     was larger before its limit was lowered.
     """
+    if len(group.members) < max_size:
+        return True
     member_id = event.member_id
     if not member_id and event.group_instance_id is not None:
         member_id = group.static_members.get(event.group_instance_id, "")

@@ -4,6 +4,7 @@ Follows `prepareRebalance`, `completeClassicGroupJoin` and their neighbours in K
 `GroupMetadataManager`.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from coordinator_server.group.classic.election import (
@@ -289,7 +290,7 @@ def write_and_end(
 
 
 def metadata_value(
-    group: ClassicGroup, assignments: dict[str, bytes] | None = None
+    group: ClassicGroup, assignments: Mapping[str, bytes] | None = None
 ) -> GroupMetadataValue:
     """The group as it is written to the log; `assignments` are those not yet in force."""
     name = group.protocol_name
@@ -301,14 +302,14 @@ def metadata_value(
         current_state_timestamp=group.state_since,
         members=[
             MemberMetadata(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rebalance_timeout=member.rebalance_timeout_ms,
-                session_timeout=member.session_timeout_ms,
-                subscription=b"" if name is None else member.metadata(name),
-                assignment=member.assignment
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                b"" if name is None else member.metadata(name),
+                member.assignment
                 if assignments is None
                 else assignments.get(member.member_id, b""),
             )

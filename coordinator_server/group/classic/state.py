@@ -94,7 +94,10 @@ class ClassicMember:
 
     def metadata(self, protocol_name: str) -> bytes:
         """What the member said with a protocol it supports."""
-        return next(metadata for name, metadata in self.protocols if name == protocol_name)
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        raise LookupError(f"member {self.member_id!r} does not support {protocol_name!r}")
 
     def vote(self, candidates: frozenset[str]) -> str:
         """The first candidate in the member's order of preference."""
@@ -280,9 +283,11 @@ class ClassicGroup:
         session_timeout_ms: int,
     ) -> None:
         """Take over what a member says when it joins again."""
-        self._count_protocols(member, -1)
-        member.protocols = tuple(protocols)
-        self._count_protocols(member, 1)
+        said = tuple(protocols)
+        if said != member.protocols:
+            self._count_protocols(member, -1)
+            member.protocols = said
+            self._count_protocols(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
@@ -299,10 +304,10 @@ class ClassicGroup:
         """Whether a member with these protocols could be in the group."""
         if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
-        everybody = len(self.members)
-        return self.protocol_type == protocol_type and any(
-            self.supported_protocols.get(name, 0) == everybody for name, _ in protocols
-        )
+        if self.protocol_type != protocol_type:
+            return False
+        supporters = self.supported_protocols
+        return len(self.members) in [supporters.get(name, 0) for name, _ in protocols]
 
     def _count_protocols(self, member: ClassicMember, by: int) -> None:
         counts = self.supported_protocols

@@ -80,7 +80,7 @@ def _assign(
     group: ClassicGroup, leader: ClassicMember, event: Sync, ctx: Context, out: Effects
 ) -> None:
     """Write the leader's assignment down and hand it out; it must fit into one append."""
-    value = metadata_value(group, dict(event.assignments))
+    value = metadata_value(group, event.assignments)
     raw = encode_value(value)
     size = record_bytes(group, raw)
     if size > ctx.limits.max_append_bytes:

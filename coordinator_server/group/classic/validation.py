@@ -13,9 +13,13 @@ LONGEST_TEXT: Final = 2**15 - 1
 """Bytes that a string of a record or of an old response can have."""
 
 
+LONGEST_CHARACTER: Final = 4
+"""Bytes of UTF-8."""
+
+
 def fits(text: str) -> bool:
     """Whether a text can be written; of what is not UTF-8 each byte has become three."""
-    return 4 * len(text) <= LONGEST_TEXT or len(text.encode()) <= LONGEST_TEXT
+    return LONGEST_CHARACTER * len(text) <= LONGEST_TEXT or len(text.encode()) <= LONGEST_TEXT
 
 
 def text_too_long(what: str, text: str) -> Refuse:

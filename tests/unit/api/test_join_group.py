@@ -41,7 +41,7 @@ def test_every_version_makes_the_same_event_with_what_it_lacks_defaulted(version
     assert event.client_reason == ("because" if version >= 8 else None)
     assert event.requires_known_member_id is (version >= 4)
     assert event.can_skip_assignment is (version >= 9)
-    assert event.protocols == [("range", b"r"), ("sticky", b"s")]
+    assert event.protocols == (("range", b"r"), ("sticky", b"s"))
     assert (event.client_id, event.client_host) == ("tester", "/127.0.0.1")
 
 
