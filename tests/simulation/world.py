@@ -8,6 +8,7 @@ requests, answers of the log, crashes and the passing of time fall between any t
 
 import random
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Self
 
@@ -15,12 +16,13 @@ from coordinator_server.group.context import Limits
 from coordinator_server.group.events import Event
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.ids import CountingIds
-from tests.simulation.clients import ABANDONED_TOPIC, MAX_APPEND_BYTES, TOPIC, Admin, Client
+from tests.simulation import faults
+from tests.simulation.clients import MAX_APPEND_BYTES, Admin, Client
 from tests.simulation.consumer import Consumer, Phase
 from tests.simulation.habits import habits_of
 from tests.simulation.history import transactions_of
 from tests.simulation.judge import Judge, unsettled
-from tests.simulation.log import Disk, Trouble
+from tests.simulation.log import Disk
 from tests.simulation.loop import VirtualClock
 from tests.simulation.network import Connection, Network, Request
 from tests.simulation.node import Node
@@ -84,17 +86,17 @@ class World:
             Act.LIVE: self._live,
             Act.NUDGE: self._nudge,
             Act.ARRIVE: self._arrive,
-            Act.KILL: self._kill,
-            Act.FREEZE: self._freeze,
-            Act.DROP: self._drop,
-            Act.FAIL: self._fail,
-            Act.CRASH: self._crash,
-            Act.STOP: self._stop,
-            Act.START: self._start,
-            Act.MOVE: self._move,
+            Act.KILL: partial(faults.kill, self),
+            Act.FREEZE: partial(faults.freeze, self),
+            Act.DROP: partial(faults.drop, self),
+            Act.FAIL: partial(faults.fail, self),
+            Act.CRASH: partial(faults.crash, self),
+            Act.STOP: partial(faults.stop, self),
+            Act.START: partial(faults.start, self),
+            Act.MOVE: partial(faults.move, self),
             Act.STALL: self._stall,
             Act.WALL: self._wall,
-            Act.TOPIC: self._delete_topic,
+            Act.TOPIC: partial(faults.delete_topic, self),
         }
 
     def __enter__(self) -> Self:
@@ -304,86 +306,6 @@ class World:
             return True
         return ran > 0
 
-    # --- faults ---
-
-    def _kill(self, who: int, how: int) -> None:
-        """A process is gone; its host may be, too, so that nobody closes its connection."""
-        if self.consumers:
-            consumer = self.consumers[who % len(self.consumers)]
-            self.tell(f"{consumer.name} dies")
-            consumer.phase = Phase.GONE
-            consumer.changed()
-            if how % 2:
-                self.hang_up(consumer)
-            else:
-                self.abandon(consumer)
-
-    def _freeze(self, who: int, _how: int) -> None:
-        if self.consumers:
-            consumer = self.consumers[who % len(self.consumers)]
-            consumer.frozen = not consumer.frozen
-            consumer.changed()
-            self.tell(f"{consumer.name} {'freezes' if consumer.frozen else 'thaws'}")
-
-    def _drop(self, who: int, _how: int) -> None:
-        if self.network.connections:
-            connection = self.network.connections[who % len(self.network.connections)]
-            self.tell(f"the connection of {connection.client.name} breaks")
-            self.network.drop(connection)
-
-    def _fail(self, who: int, how: int) -> None:
-        operations = [o for o in self.disk.next_operations() if o.future is not None]
-        if operations:
-            operation = operations[who % len(operations)]
-            trouble = list(Trouble)[how % len(Trouble)]
-            self.tell(f"the {operation} {trouble.value}")
-            self.disk.fail(operation, trouble)
-
-    def _crash(self, who: int, how: int) -> None:
-        node = self.nodes[who % len(self.nodes)]
-        self.tell(f"node {node.index} dies, {how % 4} appends under way survive")
-        self.judge.died(node)
-        node.crash(how % 4)
-        self.network.drop_node(node)
-
-    def _stop(self, who: int, _how: int) -> None:
-        node = self.nodes[who % len(self.nodes)]
-        if node.accepts:
-            self.tell(f"node {node.index} is told to stop")
-            node.stop()
-
-    def _start(self, who: int, _how: int) -> None:
-        node = self.nodes[who % len(self.nodes)]
-        if not node.accepts and (node.has_stopped or node.is_new):
-            self.tell(f"node {node.index} starts")
-            self.judge.died(node)
-            self.network.drop_node(node)
-            node.start_again()
-
-    def _delete_topic(self, _who: int, how: int) -> None:
-        """The nodes that live hear of it; commits go on as if it were made anew."""
-        topic = (ABANDONED_TOPIC, TOPIC)[how % 2]
-        self.tell(f"the topic {topic} is deleted")
-        for node in self.nodes:
-            node.topic_deleted(topic)
-
-    def _move(self, who: int, how: int) -> None:
-        """Another node owns a partition now; with one node, the same again after a while.
-
-        Some who were connected to the old one may go on asking it.
-        """
-        partition = who % self.setup.partitions
-        old = self.nodes[self.disk.owners[partition]]
-        new = self.nodes[how % len(self.nodes)]
-        self.tell(f"partition {partition} moves from node {old.index} to {new.index}")
-        self.disk.owners[partition] = new.index
-        self.disk.epochs[partition] += 1
-        old.storage.tell(partition, assigned=False)
-        new.storage.tell(partition, assigned=True)
-        for connection in [c for c in self.network.connections if c.node is old]:
-            if connection.client in self.consumers and how // 2 % 2:
-                self.network.drop(connection)
-
     # --- the end ---
 
     def settle(self) -> None:
@@ -395,7 +317,7 @@ class World:
             consumer.changed()
         self.live(10_000, weather)
         for node in self.nodes:
-            self._start(node.index, 0)
+            faults.start(self, node.index, 0)
         self.live(SETTLES_WITHIN_MS, weather, lambda: not self._unsettled())
         for what in self._unsettled():
             self.judge.failed(f"not settled after {SETTLES_WITHIN_MS} ms: {what}")
@@ -406,8 +328,8 @@ class World:
     def restart_all(self) -> None:
         """Power off, power on: what is durable is all there is, and it is enough."""
         for node in self.nodes:
-            self._crash(node.index, 0)
-            self._start(node.index, 0)
+            faults.crash(self, node.index, 0)
+            faults.start(self, node.index, 0)
         self.live(1_000, Weather(random.Random(0)))
         self.judge.inspect_end(self.nodes)
         self._condemn()
