@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from random import uniform
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
@@ -165,6 +166,7 @@ class App:
             write_timeout_ms=config.offsets_commit_timeout_ms,
             counters=self.counters,
             fold_refusal=self.refusals.fold,
+            jitter=lambda: uniform(0.8, 1.2),  # noqa: S311 - spreads retries, guards nothing
         )
         partitions, ours = config.offsets_topic_num_partitions, self._site.share.has
         coordinator = Coordinator(partitions, storage, world, self.report, ours)

@@ -1,7 +1,6 @@
 """A log partition of the coordinator: one tenure after another, and what lies between them."""
 
 import asyncio
-import random
 from collections.abc import Callable
 from enum import Enum
 from typing import Final
@@ -195,8 +194,8 @@ class Partition:
 
     async def _back_off(self) -> None:
         """Sleep, by the timers of the world, longer each time."""
-        jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreads retries, guards nothing
-        deadline = self._world.clock.monotonic_ms() + int(self._backoff_ms * jitter)
+        wait_ms = int(self._backoff_ms * self._world.jitter())
+        deadline = self._world.clock.monotonic_ms() + wait_ms
         self._backoff_ms = min(self._backoff_ms * 2, LONGEST_BACKOFF_MS)
         rung = asyncio.Event()
         timer = self._world.timers.call_at(deadline, rung.set)

@@ -58,6 +58,8 @@ class World:
     counters: Counters = field(default_factory=Counters)
     fold_refusal: Fold = lambda _group_id, _place, _at_ms: False
     """Counts a refusal if an equal one has been told to `observe`."""
+    jitter: Callable[[], float] = lambda: 1.0
+    """By what a wait before another try is stretched, so that not all try at once."""
 
 
 class Leaving(NamedTuple):

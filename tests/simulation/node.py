@@ -83,6 +83,7 @@ class Node:
         ids: CountingIds,
         limits: Limits,
         judge: "Judge",
+        jitter: Callable[[], float],
     ) -> None:
         self.index = index
         self.accepts = False
@@ -94,6 +95,7 @@ class Node:
         self._ids = ids
         self._limits = replace(limits, max_append_bytes=disk.max_append_bytes)
         self._judge = judge
+        self._jitter = jitter
         self._life = 0
         self.is_new = True
         """Whether it was never started in this life."""
@@ -114,6 +116,7 @@ class Node:
             observe=self._while_alive(self._observe),
             log_bug=self._log_bug,
             counters=self.counters,
+            jitter=self._jitter,
         )
         judge, report = self._judge, self._report
         self.coordinator = HeardCoordinator(

@@ -4,7 +4,6 @@ The judge is told after a turn and before anything of it leaves, so it knows wha
 what a turn knew when it decided.
 """
 
-import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from unittest.mock import patch
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.events import Event
 from coordinator_server.group.machine import Group
-from coordinator_server.runtime import partition as partition_module
 from coordinator_server.runtime import tenure as tenure_module
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.tenure import Tenure
@@ -65,10 +63,10 @@ class MailboxActor(WatchedActor):
 
 
 @contextmanager
-def steady_runtime(
+def watched_runtime(
     turned: Turned, failed: Callable[[str], None], *, mailbox: bool
 ) -> Iterator[None]:
-    """Take chance out of the runtime, choose how actors take their turns, and watch them."""
+    """Choose how actors take their turns, and watch them."""
     actor = MailboxActor if mailbox else WatchedActor
     carry_out = Tenure.carry_out
 
@@ -80,7 +78,6 @@ def steady_runtime(
         carry_out(self, actor, event, effects)
 
     with (
-        patch.object(partition_module, "random", random.Random(0)),
         patch.object(tenure_module, "GroupActor", actor),
         patch.object(Tenure, "carry_out", watch),
     ):

@@ -27,7 +27,7 @@ from tests.simulation.loop import VirtualClock
 from tests.simulation.network import Connection, Network, Request
 from tests.simulation.node import Node
 from tests.simulation.script import Act, Setup, Step
-from tests.simulation.watch import steady_runtime
+from tests.simulation.watch import watched_runtime
 from tests.simulation.weather import Weather
 
 MAX_CONSUMERS = 8
@@ -48,7 +48,7 @@ class Broken(AssertionError):
 
 
 class World:
-    """Use as a context manager: some chance in the runtime is replaced meanwhile."""
+    """Use as a context manager: actors are watched meanwhile."""
 
     def __init__(self, setup: Setup, *, telling: bool = False) -> None:
         self.setup = setup
@@ -64,8 +64,9 @@ class World:
             offsets_retention_ms=setup.retention_ms,
         )
         ids = CountingIds()
+        jitter = partial(random.Random(0).uniform, 0.8, 1.2)
         self.nodes = [
-            Node(index, self.disk, self.clock, ids, limits, self.judge)
+            Node(index, self.disk, self.clock, ids, limits, self.judge, jitter)
             for index in range(setup.nodes)
         ]
         self.groups = [f"group-{index}" for index in range(setup.groups)]
@@ -76,7 +77,7 @@ class World:
         ]
         self._offsets = count(1)
         judge = self.judge
-        self._runtime = steady_runtime(judge.turned, judge.failed, mailbox=setup.mailbox)
+        self._runtime = watched_runtime(judge.turned, judge.failed, mailbox=setup.mailbox)
         self._acts: dict[Act, Callable[[int, int], None]] = {
             Act.DELIVER: self._deliver,
             Act.RUN: self._run_one,

@@ -114,7 +114,9 @@ class Counter(Callers):
 class Office:
     """A coordinator of few partitions and everything round it."""
 
-    def __init__(self, partitions: int = 1, **limits: Any) -> None:
+    def __init__(
+        self, partitions: int = 1, *, jitter: Callable[[], float] = lambda: 1.0, **limits: Any
+    ) -> None:
         self.clock = ManualClock()
         self.timers = FakeTimers(self.clock)
         self.observed: list[Observation] = []
@@ -132,6 +134,7 @@ class Office:
             observe=self.observed.append,
             log_bug=lambda group_id, bug: self.bugs.append((group_id, bug)),
             write_timeout_ms=WRITE_TIMEOUT_MS,
+            jitter=jitter,
         )
         self.coordinator = Coordinator(
             partitions, self.storage, self.world, lambda event, **f: self.reports.append((event, f))

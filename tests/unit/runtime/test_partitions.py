@@ -88,6 +88,17 @@ async def test_a_failed_partition_says_so_and_tries_again() -> None:
     await close(office)
 
 
+async def test_the_time_between_tries_is_stretched_by_chance() -> None:
+    office = Office(jitter=lambda: 1.2)
+    office.storage.claim_errors = [OSError("disk")]
+    await office.open()
+    await office.timers.advance(FIRST_BACKOFF_MS * 12 // 10 - 1)
+    assert office.state() is _P.FAILED
+    await office.timers.advance(1)
+    assert office.state() is _P.ACTIVE
+    await close(office)
+
+
 async def test_the_time_between_tries_grows_to_a_bound_and_shrinks_with_success() -> None:
     office = Office()
     office.storage.claim_errors = [OSError("disk")] * 12
