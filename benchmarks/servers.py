@@ -111,6 +111,15 @@ def built(folder: str, into: Path) -> Path:
     return program
 
 
+def compile_modules() -> None:
+    """Compile this project to bytecode where that is not done, as installing a package does.
+
+    A checkout whose environment forbids to write bytecode would be compiled at every start.
+    """
+    command = [sys.executable, "-m", "compileall", "-q", "coordinator_server", "protocol"]
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
 @contextmanager
 def ours(core: int | None, directory: Path, settings: Mapping[str, str]) -> Iterator[Running]:
     """This project's server with its defaults: HTTP on, log lines written, commits synced."""
@@ -124,6 +133,7 @@ def ours(core: int | None, directory: Path, settings: Mapping[str, str]) -> Iter
     }
     command = [sys.executable, "-m", "coordinator_server", "run"]
     command += [f"--set={name}={value}" for name, value in given.items()]
+    compile_modules()
     with _process(command, core, port, directory) as running:
         yield running
 

@@ -4,6 +4,8 @@ Exit codes: 0 fine, 1 it did not work, 2 the settings or the arguments are wrong
 """
 
 import contextlib
+import gc
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -113,6 +115,7 @@ def _run(
 ) -> int:
     import threading
 
+    _hasten_imports()
     from coordinator_server.config import ConfigError, advertised_warnings, load
 
     try:
@@ -145,6 +148,12 @@ def _run(
     except (OSError, serving.CannotStart) as error:
         logger.error("cannot_run", error=_words(error))
         return 1
+
+
+def _hasten_imports() -> None:
+    """A start is imports, of which nothing is garbage, and no plugin of pydantic has a say."""
+    gc.disable()  # until `serving.calm_collector`
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def _words(error: Exception) -> str:

@@ -40,6 +40,7 @@ def calm_collector() -> None:
     """What is there now stays: later collections need not look at it, and rarely at the rest."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 50, 100)
 
 

@@ -18,7 +18,7 @@ from coordinator_server.ids import SystemIds
 from coordinator_server.net.sockets import bind
 from coordinator_server.observe import log
 from coordinator_server.ports import TopicInfo
-from coordinator_server.serving import CannotStart, allow_many_files
+from coordinator_server.serving import CannotStart, allow_many_files, calm_collector
 from coordinator_server.site import hold, open_catalog
 from coordinator_server.storage.segments.shares import WHOLE, Share, Unsettled, take_over
 from coordinator_server.systemd import told_to_systemd
@@ -234,5 +234,6 @@ def main(config: Config) -> int:
     import uvloop
 
     allow_many_files()
+    calm_collector()
     uvloop.run(serve(config))
     return 0
