@@ -28,7 +28,7 @@ SECTIONS: Final[tuple[tuple[str, str, str, Callable[[ReportData], str]], ...]] =
     (
         "timelines",
         "Rebalances over time",
-        "The groups that stood still longest. Bars are rebalances, the line below commits.",
+        "The groups that stood still longest. Bars are rebalances, the line commits a second.",
         views.timelines,
     ),
     ("reasons", "Reasons", "How often which reason began a rebalance of which group.", views.heat),
@@ -61,6 +61,14 @@ SECTIONS: Final[tuple[tuple[str, str, str, Callable[[ReportData], str]], ...]] =
         views.coordinator,
     ),
 )
+
+
+COLOURED: Final = {
+    "timelines": ("timeline", "reason"),
+    "members": ("lives", "end_reason"),
+    "lag": ("lag_marks", "reason"),
+}
+"""Sections with a legend, and which rows and column have their colours."""
 
 
 def write_report(spark: SparkSession, out: Path, target: Path) -> Path:
@@ -124,10 +132,10 @@ def _facts(data: ReportData) -> str:
 
 
 def _legend(data: ReportData, section: str) -> str:
-    if section not in ("timelines", "members", "lag"):
+    if section not in COLOURED:
         return ""
-    seen = {row["reason"] for row in data.rows["heat"]}
-    seen |= {row["end_reason"] for row in data.rows["lives"]} - {None}
+    rows, column = COLOURED[section]
+    seen = {row[column] for row in data.rows[rows] if row[column] is not None}
     items = [
         f'<li><i class="{svg.tone(name)}"></i>{views.text(name.replace("_", " "))}</li>'
         for name in [*(name for name in svg.REASONS if name in seen)]
@@ -147,4 +155,4 @@ def _footer(data: ReportData) -> str:
         if gaps
         else ""
     )
-    return f"{told}Times are UTC. Made of {views.text(data.source)}, {views.text(data.ended)}."
+    return f"{told}Times are UTC. Made of {views.text(data.source)}, {views.clock(data.made)}."

@@ -119,7 +119,7 @@ QUERIES: Final = {
     """,
     "load": """
         SELECT timestamp_seconds({step} * floor(unix_seconds(minute) / {step})) AS at,
-               sum(commits) / {step}D AS rate
+               sum(commits) AS commits
         FROM commit_rate GROUP BY 1 ORDER BY 1
     """,
     "rewinds": """
@@ -138,12 +138,12 @@ POINTS: Final = 240
 
 @dataclass(frozen=True)
 class ReportData:
-    """Rows by the name of their query; `step` is the seconds between points of a line."""
+    """Rows by the name of their query; `step` is the seconds that a point of a line stands for."""
 
     rows: dict[str, Rows]
     step: int
     source: str
-    ended: str
+    made: datetime
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def collect(spark: SparkSession, run: dict[str, Any]) -> ReportData:
         if name not in rows:
             rows[name] = _ask(spark, name, step=step)
     source = run["source"].get("log") or run["source"].get("bootstrap", "")
-    return ReportData(rows, step, source, run.get("ended", run["began"]))
+    return ReportData(rows, step, source, datetime.now(UTC))
 
 
 def _ask(spark: SparkSession, name: str, **values: int) -> Rows:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import escape
 from typing import Any
 
@@ -37,6 +37,16 @@ def lasting(millis: float | None) -> str:
 def number(value: float | None) -> str:
     """A count with thousands apart."""
     return "?" if value is None else f"{value:,.0f}"
+
+
+def cost(partition_seconds: float) -> str:
+    """Many are told roundly."""
+    return f"{partition_seconds:,.{0 if partition_seconds >= 10 else 1}f}"
+
+
+def _part(value: float | None, most: float) -> str:
+    """A bar for a value that is known."""
+    return "" if value is None else svg.meter(value / most)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:
@@ -78,7 +88,7 @@ def stops(data: ReportData) -> str:
                     f"<small>generation {text(row['generation'])}</small>"
                 ),
                 clock(row["ended_at"]),
-                f"{lasting(row['commit_gap_ms'])}{svg.meter((row['commit_gap_ms'] or 0) / most)}",
+                lasting(row["commit_gap_ms"]) + _part(row["commit_gap_ms"], most),
                 lasting(row["duration_ms"]),
                 reason_tag(row["reason"], row["reason_source"]) + _said(row["client_reason"]),
                 _who(row),
@@ -113,8 +123,8 @@ def timelines(data: ReportData) -> str:
     for group in data.rows["busiest"]:
         name = group["group_id"]
         found = [_rebalance_bar(span, row) for row in bars[name]]
-        points = [(row["at"], float(row["commits"])) for row in lines[name]]
-        drawing = svg.svg(64, [*found, svg.area(span, points, 34, 28)], f"rebalances of {name}")
+        rates = [_rate(data, row) for row in lines[name]]
+        drawing = svg.svg(64, [*found, svg.area(span, rates, 34, 28)], f"rebalances of {name}")
         stalled = lasting((group["stalled_s"] or 0) * 1000)
         parts.append(
             f'<div class="lane"><div><b>{text(name)}</b><small>{group["rebalances"]} rebalances, '
@@ -128,6 +138,20 @@ def _by_group(rows: Rows) -> defaultdict[str, Rows]:
     for row in rows:
         found[row["group_id"]].append(row)
     return found
+
+
+def _step(data: ReportData, at: datetime, value: float) -> svg.Step:
+    """What holds from a time on, as far as the log goes."""
+    first, last = data.totals["first"], data.totals["last"]
+    end = at + timedelta(seconds=data.step)
+    return svg.Step(max(at, first), max(first, min(end, last)), value)
+
+
+def _rate(data: ReportData, row: dict[str, Any]) -> svg.Step:
+    """Commits a second; the first and the last step of the log may be short."""
+    step = _step(data, row["at"], float(row["commits"]))
+    seconds = max((step.end - step.begin).total_seconds(), 1)
+    return step._replace(value=step.value / seconds)
 
 
 def _rebalance_bar(span: svg.Span, row: dict[str, Any]) -> str:
@@ -168,7 +192,7 @@ def culprits(data: ReportData) -> str:
             [
                 f"<b>{text(row['who'])}</b>",
                 text(row["host"]),
-                f"{number(row['cost'])}{svg.meter((row['cost'] or 0) / most)}",
+                cost(row["cost"]) + _part(row["cost"], most),
                 number(row["rebalances"]),
                 number(row["groups"]),
                 reason_tag(row["reason"]),
@@ -192,7 +216,7 @@ def deploys(data: ReportData) -> str:
                 number(row["clients"]),
                 f"{number(row['gone'])} / {number(row['came'])}",
                 lasting((row["stalled_s"] or 0) * 1000),
-                f"{number(row['cost'])} partition-seconds",
+                f"{cost(row['cost'])} partition-seconds",
             ]
             for row in data.rows["deploys"]
         ],
@@ -243,9 +267,9 @@ def lag(data: ReportData) -> str:
             svg.mark(span.x(row["ended_at"]), 0, 90, svg.tone(row["reason"]), str(row["reason"]))
             for row in marks[name]
         ]
-        points = [(row["at"], float(row["lag"])) for row in rows]
-        drawing = svg.svg(90, [svg.area(span, points, 4, 84), *drawn], f"lag of {name}")
-        most = number(max(value for _, value in points))
+        steps = [_step(data, row["at"], float(row["lag"])) for row in rows]
+        drawing = svg.svg(90, [svg.area(span, steps, 4, 84), *drawn], f"lag of {name}")
+        most = number(max(step.value for step in steps))
         parts.append(
             f'<div class="lane tall"><div><b>{text(name)}</b><small>at most {most} records</small>'
             f"</div>{drawing}</div>"
@@ -255,13 +279,12 @@ def lag(data: ReportData) -> str:
 
 def coordinator(data: ReportData) -> str:
     """8: load of the coordinator itself."""
-    rows = data.rows["load"]
-    span = svg.span_of(row["at"] for row in rows)
+    rates = [_rate(data, row) for row in data.rows["load"]]
     chart = ""
-    if span is not None:
-        points = [(row["at"], float(row["rate"])) for row in rows]
-        most = max(value for _, value in points)
-        drawing = svg.svg(90, [svg.area(span, points, 4, 84)], "commits a second")
+    if rates:
+        span = svg.Span(data.totals["first"], data.totals["last"])
+        most = max(step.value for step in rates)
+        drawing = svg.svg(90, [svg.area(span, rates, 4, 84)], "commits a second")
         chart = (
             f'<div class="lane tall"><div><b>commits/s</b><small>at most {most:,.1f}</small></div>'
             f'{drawing}</div><div class="lane"><div></div>{svg.time_axis(span)}</div>'
@@ -272,7 +295,7 @@ def coordinator(data: ReportData) -> str:
 def _hot(rows: Rows) -> str:
     most = max((row["share"] for row in rows), default=0) or 1
     return "<h3>Hot partitions</h3>" + table(
-        ["Partition of the log", "Records", "Share", "Busiest group", "At most of its partition"],
+        ["Partition of the log", "Records", "Share", "Busiest group", "Its share, at most"],
         [
             [
                 str(row["log_partition"]),

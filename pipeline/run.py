@@ -120,16 +120,19 @@ def run_batch(
     """Read everything, write all tables into a directory that `prepare` has taken."""
     began = time.monotonic()
     store, bronze = Store(spark, directory), Bronze(directory)
-    told(RECORDS)
+    told(END_OFFSETS.name)
     ranges = LogReader(parse(source.options)).ranges()
+    # Of the same moment: what is produced while records are read is nobody's lag.
+    ends = [] if source.log is None else from_directory(source.log)
+    told(RECORDS)
     new = bronze.write(spark, source.options, ranges, 0)
     records = read(spark, new)
     is_few = is_small(new)
     if is_few:
         spark.conf.set("spark.sql.shuffle.partitions", "1")
         records = records.coalesce(1).persist()
-    told(END_OFFSETS.name)
-    ends = end_offsets(source, new)
+    if source.bootstrap is not None:
+        ends = from_bootstrap(source.bootstrap, committed_partitions(new))
     write_ends(directory, ends, 0)
     known = store.table(END_OFFSETS.name) if ends else None
     holes = with_holes(new)
@@ -141,14 +144,6 @@ def run_batch(
     summary.seconds = round(time.monotonic() - began, 1)
     finish(directory, summary)
     return summary
-
-
-def end_offsets(source: Source, files: Sequence[File]) -> list[EndOffset]:
-    """The ends of topics: from their own logs beside the coordinator's, or asked for."""
-    if source.log is not None:
-        return from_directory(source.log)
-    assert source.bootstrap is not None
-    return from_bootstrap(source.bootstrap, committed_partitions(files))
 
 
 def committed_partitions(files: Sequence[File]) -> list[tuple[str, int]]:

@@ -72,17 +72,36 @@ def bar(x: float, y: float, width: float, height: float, tone_class: str, text: 
     )
 
 
-def area(span: Span, points: Sequence[tuple[datetime, float]], y: float, height: float) -> str:
-    """A filled line over time; its highest point is `height` high."""
-    top = max((value for _, value in points), default=0.0) or 1.0
-    places = [(span.x(at), y + height - value / top * height) for at, value in points]
-    if not places:
-        return ""
-    if len(places) == 1:
-        return bar(places[0][0], places[0][1], 4, height, "area", f"{top:g}")
-    line = " ".join(f"{x:.1f},{py:.1f}" for x, py in places)
-    base = f"{y + height:.1f}"
-    shape = f"{places[0][0]:.1f},{base} {line} {places[-1][0]:.1f},{base}"
+class Step(NamedTuple):
+    """A value that holds for a while."""
+
+    begin: datetime
+    end: datetime
+    value: float
+
+
+def area(span: Span, steps: Sequence[Step], y: float, height: float) -> str:
+    """A filled line over time, `height` at its highest; nothing where there is no value."""
+    top = max((step.value for step in steps), default=0.0) or 1.0
+    runs: list[list[Step]] = []
+    for step in steps:
+        if runs and runs[-1][-1].end == step.begin:
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    return "".join(_run(span, run, y + height, height / top) for run in runs)
+
+
+def _run(span: Span, steps: Sequence[Step], base: float, scale: float) -> str:
+    """Steps that follow each other without a gap."""
+    places = [
+        f"{span.x(at):.1f},{base - step.value * scale:.1f}"
+        for step in steps
+        for at in (step.begin, step.end)
+    ]
+    begin, end = span.x(steps[0].begin), span.x(steps[-1].end)
+    line = " ".join(places)
+    shape = f"{begin:.1f},{base:.1f} {line} {end:.1f},{base:.1f}"
     return f'<polygon points="{shape}" class="area"/><polyline points="{line}" class="line"/>'
 
 

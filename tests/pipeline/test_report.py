@@ -7,6 +7,7 @@ pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pipeline import svg
 from pipeline.report import render
 from pipeline.report_data import QUERIES, ReportData
 
@@ -20,7 +21,7 @@ def data(**rows: list[dict[str, Any]]) -> ReportData:
     totals |= {"gaps": 3, "rewinds": 1}
     times = {"first": BEGIN, "last": BEGIN + timedelta(minutes=9)}
     found: dict[str, Any] = {name: [] for name in QUERIES} | {"totals": [totals | times]}
-    return ReportData(found | rows, 60, "/data", "2026-01-01T13:00:00+00:00")
+    return ReportData(found | rows, 60, "/data", BEGIN + timedelta(hours=1))
 
 
 def stop(name: str) -> dict[str, Any]:
@@ -83,3 +84,32 @@ def test_a_stop_is_told_with_its_length_reason_and_culprit() -> None:
 
 def test_gaps_in_the_history_are_told() -> None:
     assert "3 times generations are missing" in render(data())
+
+
+def test_nothing_is_drawn_where_nothing_is_known() -> None:
+    def step(begin: int, end: int, value: float) -> svg.Step:
+        return svg.Step(BEGIN + timedelta(minutes=begin), BEGIN + timedelta(minutes=end), value)
+
+    span = svg.Span(BEGIN, BEGIN + timedelta(minutes=10))
+
+    assert svg.area(span, [], 0, 10) == ""
+    drawn = svg.area(span, [step(0, 1, 5), step(1, 2, 10), step(4, 5, 0)], 0, 10)
+    assert 'points="0.0,10.0 0.0,5.0 100.0,5.0 100.0,0.0 200.0,0.0 200.0,10.0"' in drawn
+    assert 'points="400.0,10.0 400.0,10.0 500.0,10.0 500.0,10.0"' in drawn
+    assert drawn.count("polygon") == 2
+
+
+def test_commits_of_a_short_minute_are_told_by_the_seconds_there_were() -> None:
+    load = [{"at": BEGIN - timedelta(seconds=30), "commits": 60}]
+
+    assert "at most 2.0" in render(data(load=load))
+
+
+def test_a_legend_has_the_colours_that_are_there() -> None:
+    bar = stop("session_expired") | {"group_id": "g", "started_at": BEGIN}
+    page = render(data(timeline=[bar], lag_marks=[]))
+
+    of_timeline = page.split('id="timelines"')[1].split("</ul>")[0]
+    assert "session expired" in of_timeline
+    assert "member left" not in of_timeline
+    assert "session expired" not in page.split('id="members"')[1]
