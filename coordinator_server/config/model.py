@@ -158,7 +158,8 @@ class Config(BaseModel):
     )
     log_roll_ms: Long = setting(
         604_800_000,
-        "How far the timestamps of a segment's records go at most before a new one begins.",
+        "How far the timestamps of a segment's records go at most before a new one begins. "
+        "`log.roll.hours` is read too.",
         ge=1,
     )
     log_segment_bytes: Int = setting(

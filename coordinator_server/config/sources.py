@@ -5,6 +5,7 @@ came from and what was expected.
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +26,9 @@ DEV_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.ena
 
 SYNONYMS = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
+LARGER_UNITS = {"log.roll.hours": ("log.roll.ms", 3_600_000)}
+"""Properties that say the same as another in a larger unit; the other one wins."""
+
 NOT_PROPERTIES = frozenset(
     {
         "KAFKA_VERSION",
@@ -41,6 +45,8 @@ NOT_PROPERTIES = frozenset(
     }
 )
 """Variables of Kafka's image that are no properties (kafka.docker.KafkaDockerWrapper)."""
+
+_WHOLE_NUMBER = re.compile(r"0*[1-9][0-9]{0,8}")
 
 UNENFORCED = {
     "authorizer.class.name": "there are no ACLs here yet: every client may do everything",
@@ -185,7 +191,7 @@ def _did_you_mean(name: str) -> str:
 
 
 def _resolve_synonyms(known: dict[str, Setting], problems: list[Problem]) -> None:
-    """Let Kafka's older names speak where the newer ones do not."""
+    """Let Kafka's other names speak where the usual ones do not."""
     if known.get("broker.id", Setting("", "", "")).value == "-1":
         del known["broker.id"]
     both = known.get("broker.id"), known.get("node.id")
@@ -198,6 +204,14 @@ def _resolve_synonyms(known: dict[str, Setting], problems: list[Problem]) -> Non
     for old, new in SYNONYMS.items():
         if old in known:
             known.setdefault(new, known.pop(old))
+    for coarse, (fine, factor) in LARGER_UNITS.items():
+        if coarse in known:
+            setting = known.pop(coarse)
+            if _WHOLE_NUMBER.fullmatch(setting.value):
+                value = str(int(setting.value) * factor)
+                known.setdefault(fine, setting._replace(name=fine, value=value))
+            else:
+                problems.append(Problem(_where(setting), "expected an integer of at least 1"))
 
 
 def _derive_listeners(known: dict[str, Setting]) -> None:

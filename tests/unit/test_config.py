@@ -130,6 +130,8 @@ def test_a_wrong_value_is_an_error_that_names_its_property(setting: str) -> None
         (["log.flush=OS"], "log_flush", "os"),
         (["log.dir=/var/x"], "log_dirs", Path("/var/x")),
         (["log.dir=/var/x", "log.dirs=/var/y"], "log_dirs", Path("/var/y")),
+        (["log.roll.hours=2"], "log_roll_ms", 7_200_000),
+        (["log.roll.hours=2", "log.roll.ms=5"], "log_roll_ms", 5),
         (["broker.id=7"], "node_id", 7),
         (["broker.id=-1"], "node_id", 1),
         (["http.listener="], "http_listener", None),
@@ -145,6 +147,13 @@ def test_a_value_is_read_as_kafka_reads_it(
     settings: Sequence[str], attribute: str, value: object
 ) -> None:
     assert getattr(loaded(*settings), attribute) == value
+
+
+@pytest.mark.parametrize("hours", ["0", "-1", "1.5", "many", ""])
+def test_log_roll_hours_has_to_be_a_whole_number(hours: str) -> None:
+    assert problems(f"log.roll.hours={hours}") == [
+        f"log.roll.hours={hours} (--set): expected an integer of at least 1"
+    ]
 
 
 def test_node_id_and_broker_id_have_to_agree() -> None:
