@@ -8,6 +8,7 @@ load the group is what `restore` makes of its record.
 
 from collections.abc import Collection
 
+from coordinator_server.group.alike import intern
 from coordinator_server.group.classic.state import (
     ClassicGroup,
     ClassicGroupState,
@@ -93,8 +94,8 @@ def restore(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
             written.assignment,
         )
         group.add(member, value.protocol_type, None)
-    group.protocol_type = value.protocol_type or None
-    group.protocol_name = value.protocol
+    group.protocol_type = intern(value.protocol_type) or None
+    group.protocol_name = None if value.protocol is None else intern(value.protocol)
     group.generation = value.generation
     group.generation_since = value.current_state_timestamp
     group.leader = (

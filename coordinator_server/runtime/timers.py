@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from itertools import count
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.ports import Clock
@@ -26,14 +25,24 @@ class Timers(Protocol):
         ...
 
 
-class Alarm:
-    """A callback that rings once, unless it is cancelled before."""
+class Alarm(float):
+    """A callback that rings once, unless it is cancelled before.
+
+    It is its deadline as well, so that alarms can be in a heap as they are: every group has one,
+    and a tuple of deadline, number and alarm would take a hundred bytes more.
+    """
 
     __slots__ = ("_timers", "callback")
+    callback: Callable[[], None] | None
+    _timers: "LoopTimers"
 
-    def __init__(self, timers: "LoopTimers", callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
-        self._timers = timers
+    @classmethod
+    def of(cls, deadline_ms: int, callback: Callable[[], None], timers: "LoopTimers") -> Self:
+        """One that is not armed yet."""
+        alarm = cls(deadline_ms)
+        alarm.callback = callback
+        alarm._timers = timers
+        return alarm
 
     def cancel(self) -> None:
         """Never ring; harmless once it has rung."""
@@ -51,9 +60,8 @@ class LoopTimers:
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
         self._clock = clock
-        self._alarms: list[tuple[int, int, Alarm]] = []
-        """By deadline, and in the order they were armed."""
-        self._numbers = count()
+        self._alarms: list[Alarm] = []
+        """A heap, by deadline."""
         self._cancelled = 0
         """How many of them are."""
         self._handle: asyncio.TimerHandle | None = None
@@ -62,8 +70,8 @@ class LoopTimers:
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Alarm:
         """See Timers."""
-        alarm = Alarm(self, callback)
-        heappush(self._alarms, (deadline_ms, next(self._numbers), alarm))
+        alarm = Alarm.of(deadline_ms, callback, self)
+        heappush(self._alarms, alarm)
         if deadline_ms < self._awaited:
             self._await(deadline_ms)
         return alarm
@@ -71,8 +79,8 @@ class LoopTimers:
     def forget_one(self) -> None:
         """An alarm was cancelled: it goes when its time comes, or with many others."""
         self._cancelled += 1
-        if self._cancelled > _FEW and self._cancelled * 2 > len(self._alarms):
-            self._alarms = [entry for entry in self._alarms if entry[2].callback is not None]
+        if self._cancelled > _FEW and self._cancelled * 4 > len(self._alarms):
+            self._alarms = [alarm for alarm in self._alarms if alarm.callback is not None]
             heapify(self._alarms)
             self._cancelled = 0
 
@@ -90,10 +98,10 @@ class LoopTimers:
         self._awaited = NEVER
         now = self._clock.monotonic_ms()
         due: list[Alarm] = []
-        while self._alarms and self._alarms[0][0] <= now and len(due) < _MOST_AT_ONCE:
-            due.append(heappop(self._alarms)[2])
+        while self._alarms and self._alarms[0] <= now and len(due) < _MOST_AT_ONCE:
+            due.append(heappop(self._alarms))
         if self._alarms:
-            self._await(self._alarms[0][0])
+            self._await(int(self._alarms[0]))
         for alarm in due:
             callback, alarm.callback = alarm.callback, None
             if callback is None:

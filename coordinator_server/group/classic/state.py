@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
+from coordinator_server.group.alike import intern, protocols_alike, timeout_alike
 from coordinator_server.group.classic.history import History
 from coordinator_server.group.events import ProtocolMetadata, Token
 from coordinator_server.group.nothing import NOTHING
@@ -70,11 +71,11 @@ class ClassicMember:
     ) -> None:
         self.member_id = member_id
         self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocols = tuple(protocols)
+        self.client_id = intern(client_id)
+        self.client_host = intern(client_host)
+        self.rebalance_timeout_ms = timeout_alike(rebalance_timeout_ms)
+        self.session_timeout_ms = timeout_alike(session_timeout_ms)
+        self.protocols = protocols_alike(protocols)
         self.assignment = assignment
         self.is_new = False
         """Has not had its first JoinGroup answer: it cannot heartbeat yet."""
@@ -204,7 +205,7 @@ class ClassicGroup:
             self.static_members = self.static_members or {}
             self.static_members[member.group_instance_id] = member.member_id
         if not self.members:
-            self.protocol_type = protocol_type
+            self.protocol_type = intern(protocol_type)
             self.members, self.supported_protocols = {}, {}
         if self.leader is None:
             self.leader = member.member_id
@@ -286,10 +287,10 @@ class ClassicGroup:
         said = tuple(protocols)
         if said != member.protocols:
             self._count_protocols(member, -1)
-            member.protocols = said
+            member.protocols = protocols_alike(said)
             self._count_protocols(member, 1)
-        member.rebalance_timeout_ms = rebalance_timeout_ms
-        member.session_timeout_ms = session_timeout_ms
+        member.rebalance_timeout_ms = timeout_alike(rebalance_timeout_ms)
+        member.session_timeout_ms = timeout_alike(session_timeout_ms)
 
     def park_join(self, member: ClassicMember, token: Token | None) -> None:
         """Park a member's JoinGroup, or note that it has been answered."""
