@@ -17,11 +17,12 @@ from uuid import UUID
 import uvloop
 from benchmarks.load_time import commit
 
-from coordinator_server.storage.base import PartitionLog
+from coordinator_server.storage.base import PartitionLog, append
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import DEFAULT_BYTES, Journal
 from coordinator_server.storage.segments.storage import SegmentStorage
+from protocol.new_batch import NewBatch
 
 PARTITIONS: Final = 16
 DEFAULT_SECONDS: Final = 2.0
@@ -75,7 +76,10 @@ async def append_until(log: PartitionLog, end: float) -> int:
     """How many commits were acknowledged one after the other."""
     done = 0
     while time.perf_counter() < end:
-        await log.append([commit(done)])
+        record = commit(done)
+        batch = NewBatch(record.timestamp)
+        batch.add(record.key or b"", record.value)
+        await append(log, batch)
         done += 1
         if done % 16 == 0:
             await asyncio.sleep(0)  # unsynced appends are done at once, and others want a turn

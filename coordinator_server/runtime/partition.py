@@ -12,7 +12,8 @@ from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.refusals import tell_unserved
 from coordinator_server.runtime.tenure import Tenure, World
 from coordinator_server.runtime.ticket import Ticket
-from coordinator_server.storage.base import CorruptLog, Fenced, PartitionLog, Storage
+from coordinator_server.storage.base import CorruptLog, Fenced, PartitionLog, Storage, append
+from protocol.new_batch import NewBatch
 
 
 class PartitionState(Enum):
@@ -174,7 +175,7 @@ class Partition:
             log = self._log = await self._storage.claim(self.index)
         loader = Loader()
         await loader.load(log)
-        await log.append([])
+        await append(log, NewBatch(0))
         self.tenure = Tenure(log, loader.groups.values(), self._world, self._tenure_ended)
         duration_ms = self._world.clock.monotonic_ms() - begun
         self._world.counters.partition_load_seconds.observe(duration_ms / 1000)

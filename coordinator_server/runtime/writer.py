@@ -7,6 +7,7 @@ record of its own group, reads included, and for nothing else.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -15,7 +16,9 @@ from coordinator_server.group.events import Event
 from coordinator_server.observe.counters import Histogram
 from coordinator_server.ports import Clock
 from coordinator_server.runtime.actor import GroupActor
-from coordinator_server.storage.base import LogRecord, PartitionLog
+from coordinator_server.storage.base import PartitionLog
+from protocol.commit_template import MOST_RECORDS, CommitTemplate
+from protocol.new_batch import NewBatch
 from protocol.records import encode_key, encode_value, offset_key_prefix
 
 
@@ -49,12 +52,12 @@ class Writer:
         self._append_seconds = append_seconds
         self._release = release
         self._failed = failed
-        self._open: list[LogRecord] = []
-        self._open_bytes = _BATCH_BYTES
+        self._open: NewBatch | None = None
+        """Has at least one record."""
         self._number = 1
         """The number the open batch will have."""
-        self._in_flight: deque[tuple[int, asyncio.Future[int], int]] = deque()
-        """Number, future and the monotonic time it was begun."""
+        self._in_flight: deque[int] = deque()
+        """The monotonic times at which the appends were begun that are not durable."""
         self._held: dict[int, list[Held]] = {}
         """By the number of the append they wait for."""
         self._flush_handle: asyncio.Handle | None = None
@@ -65,42 +68,67 @@ class Writer:
     @property
     def oldest_begun(self) -> int | None:
         """When the oldest append in flight was begun (monotonic milliseconds)."""
-        return self._in_flight[0][2] if self._in_flight else None
+        return self._in_flight[0] if self._in_flight else None
 
     def append(self, actor: GroupActor, writes: Sequence[Write | WriteOffsets], wall: int) -> None:
         """Put a turn's records into the open batch; it leaves at the end of this loop turn.
 
         They stay together, unless they alone are too many for one append.
         """
-        records: list[LogRecord] = []
-        size = 0
+        batch = self._batch_of(wall)
+        before = batch.mark()
         for write in writes:
-            if isinstance(write, WriteOffsets):
-                size += _add_offsets(write, wall, records)
-            else:
-                record = _record(write, wall)
-                records.append(record)
-                size += _size(record)
-        self._make_room(size)
-        if self._open_bytes + size <= self._max_bytes:
-            self._open += records
-            self._open_bytes += size
-        else:
-            self._add_one_by_one(records)
+            _add(write, batch)
+        if batch.size > self._max_bytes:
+            batch.cut(before)
+            self._add_to_another(writes, wall)
+        self._note(actor)
+
+    def append_commit(
+        self, actor: GroupActor, template: CommitTemplate, offsets: Sequence[int], wall: int
+    ) -> bytes:
+        """`append` for a commit that has been laid out before; returns its encoded records."""
+        batch = self._batch_of(wall)
+        full = batch.records + template.records > MOST_RECORDS
+        if batch.records and (full or batch.size + template.size > self._max_bytes):
+            self._flush()
+            batch = self._batch_of(wall)
+        encoded = template.encode(batch.records, offsets, wall)
+        batch.add_encoded(encoded, template.records)
+        self._note(actor)
+        return encoded
+
+    def _batch_of(self, wall: int) -> NewBatch:
+        """The open batch; all its records are of one millisecond."""
+        batch = self._open
+        if batch is not None and batch.timestamp == wall:
+            return batch
+        self._flush()
+        self._open = batch = NewBatch(wall)
+        return batch
+
+    def _note(self, actor: GroupActor) -> None:
         actor.last_append = self._number
-        if self._flush_handle is None and self._open:
+        if self._flush_handle is None:
             self._flush_handle = asyncio.get_running_loop().call_soon(self._flush)
 
-    def _add_one_by_one(self, records: Sequence[LogRecord]) -> None:
-        for record in records:
-            size = _size(record)
-            self._make_room(size)
-            self._open.append(record)
-            self._open_bytes += size
-
-    def _make_room(self, size: int) -> None:
-        if self._open and self._open_bytes + size > self._max_bytes:
-            self._flush()
+    def _add_to_another(self, writes: Sequence[Write | WriteOffsets], wall: int) -> None:
+        """Begin a batch for what did not fit into the open one; several if there is no way."""
+        self._flush()
+        self._open = batch = NewBatch(wall)
+        for write in writes:
+            _add(write, batch)
+        if batch.size <= self._max_bytes:
+            return
+        self._open = batch = NewBatch(wall)
+        for each in (one for write in writes for one in _singly(write)):
+            before = batch.mark()
+            _add(each, batch)
+            if batch.size > self._max_bytes and batch.records > 1:
+                batch.cut(before)
+                self._flush()
+                self._open = batch = NewBatch(wall)
+                _add(each, batch)
 
     def holds_back(self, actor: GroupActor) -> bool:
         """Whether records of the group are not durable yet."""
@@ -115,7 +143,7 @@ class Writer:
         self._stopped = True
         if self._flush_handle is not None:
             self._flush_handle.cancel()
-        self._open.clear()
+        self._open = None
         self._wake_drain()
         held, self._held = self._held, {}
         return [item for number in sorted(held) for item in held[number]]
@@ -136,70 +164,51 @@ class Writer:
         if self._flush_handle is not None:
             self._flush_handle.cancel()
             self._flush_handle = None
-        if self._stopped or not self._open:
+        batch, self._open = self._open, None
+        if self._stopped or batch is None or not batch.records:
             return
-        records, self._open, self._open_bytes = self._open, [], _BATCH_BYTES
         number, self._number = self._number, self._number + 1
+        self._in_flight.append(self._clock.monotonic_ms())
         try:
-            future = self._log.append(records)
+            self._log.append(batch, partial(self._appended, number))
         except Exception as error:  # noqa: BLE001 - an append may fail at once, too
             self._failed(error)
+
+    def _appended(self, number: int, result: int | BaseException) -> None:
+        """Appends become durable in their order; the first that fails ends the tenure."""
+        if self._stopped:
             return
-        self._in_flight.append((number, future, self._clock.monotonic_ms()))
-        if future.done():
-            self._appended(future)
-        else:
-            future.add_done_callback(self._appended)
-
-    def _appended(self, future: "asyncio.Future[int]") -> None:
-        if self._stopped and not future.cancelled():
-            future.exception()  # nobody else will look, and asyncio would complain
-        while self._in_flight and self._in_flight[0][1].done() and not self._stopped:
-            number, first, begun = self._in_flight.popleft()
-            self._append_seconds.observe((self._clock.monotonic_ms() - begun) / 1000)
-            if first.cancelled():
-                self._failed(asyncio.CancelledError())
-            elif (error := first.exception()) is not None:
-                self._failed(error)
-            else:
-                self._became_durable(number)
-        if not self._in_flight:
-            self._wake_drain()
-
-    def _became_durable(self, number: int) -> None:
+        begun = self._in_flight.popleft()
+        self._append_seconds.observe((self._clock.monotonic_ms() - begun) / 1000)
+        if not isinstance(result, int):
+            self._failed(result)
+            return
         self.durable = number
         held = self._held.pop(number, None)
         if held is not None:
             self._release(held)
+        if not self._in_flight:
+            self._wake_drain()
 
 
-_BATCH_BYTES: Final = 64
-"""More than a batch has beside its records."""
+def _add(write: Write | WriteOffsets, batch: NewBatch) -> None:
+    if isinstance(write, WriteOffsets):
+        prefix = offset_key_prefix(write.group_id, write.topic)
+        for partition, value in write.offsets:
+            batch.add(prefix + _pack_int(partition), value)
+        return
+    raw = write.raw
+    if raw is None and write.value is not None:
+        raw = encode_value(write.value)
+    batch.add(encode_key(write.key), raw, write.headers)
 
 
-def _record(write: Write, wall: int) -> LogRecord:
-    value = write.raw
-    if value is None and write.value is not None:
-        value = encode_value(write.value)
-    return LogRecord(encode_key(write.key), value, wall, write.headers)
-
-
-def _add_offsets(write: WriteOffsets, wall: int, records: list[LogRecord]) -> int:
-    """Add the records of commits; an upper bound of what they take in a batch."""
-    prefix, pack, offsets = offset_key_prefix(write.group_id, write.topic), _pack_int, write.offsets
-    records += [LogRecord(prefix + pack(partition), value, wall) for partition, value in offsets]
-    each = len(prefix) + 4 + _RECORD_BYTES
-    return each * len(offsets) + sum([len(value) for _, value in offsets])
+def _singly(write: Write | WriteOffsets) -> Sequence[Write | WriteOffsets]:
+    """The same, a record each."""
+    if isinstance(write, Write):
+        return (write,)
+    group_id, topic, offsets = write
+    return [WriteOffsets(group_id, topic, (each,)) for each in offsets]
 
 
 _pack_int: Final = Struct(">i").pack
-_RECORD_BYTES: Final = 64
-"""More than a record has beside its key, value and headers."""
-
-
-def _size(record: LogRecord) -> int:
-    """An upper bound of what a record takes in a batch."""
-    size = len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
-    if record.headers:
-        size += sum(len(name) * 4 + len(value) + 20 for name, value in record.headers)
-    return size

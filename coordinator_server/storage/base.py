@@ -5,16 +5,16 @@ headers and timestamp; what carries it (segments on disk, memory, a Kafka cluste
 business of the implementation. Every implementation passes the suite in `tests/storage`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from protocol.batch import LogRecord
+from protocol.new_batch import NewBatch
 from protocol.offset_runs import OffsetRun
 
-if TYPE_CHECKING:
-    import asyncio
-
 __all__ = [
+    "Appended",
     "CorruptLog",
     "Fenced",
     "LogRecord",
@@ -24,6 +24,7 @@ __all__ = [
     "PartitionLog",
     "Storage",
     "TooLarge",
+    "append",
 ]
 
 
@@ -54,6 +55,10 @@ class Node(NamedTuple):
 Loaded = Sequence[LogRecord] | OffsetRun
 """A part of a log: records, or plain commits read in one go."""
 
+Appended = Callable[[int | BaseException], None]
+"""Called once: with the offset of the last record when it is durable, or with Fenced,
+OutcomeUnknown or OSError."""
+
 
 class PartitionLog(Protocol):
     """One tenure of one partition."""
@@ -69,11 +74,11 @@ class PartitionLog(Protocol):
         """
         ...
 
-    def append(self, records: Sequence[LogRecord]) -> "asyncio.Future[int]":
-        """Append atomically and in order; resolves to the last offset when durable.
+    def append(self, batch: NewBatch, then: Appended) -> None:
+        """Append atomically and in order; `then` is called when it is durable, or at once.
 
-        An empty sequence is a no-op append: it resolves when all before it is durable.
-        Raises TooLarge at once; the future fails with Fenced, OutcomeUnknown or OSError.
+        A batch without records calls it when all before it is durable. Raises TooLarge, and then
+        `then` is not called.
         """
         ...
 
@@ -84,6 +89,22 @@ class PartitionLog(Protocol):
     async def close(self) -> None:
         """End the tenure; appends in flight are completed first."""
         ...
+
+
+def append(log: PartitionLog, batch: NewBatch) -> "asyncio.Future[int]":
+    """Append to a log and wait: the last offset. Fails with what `then` is called with."""
+    future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def appended(result: int | BaseException) -> None:
+        if future.done():
+            return
+        if isinstance(result, int):
+            future.set_result(result)
+        else:
+            future.set_exception(result)
+
+    log.append(batch, appended)
+    return future
 
 
 PartitionCallback = Callable[[int], Awaitable[None]]

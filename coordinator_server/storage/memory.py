@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from coordinator_server.storage.base import (
+    Appended,
     Fenced,
     LogRecord,
     Node,
@@ -13,6 +14,7 @@ from coordinator_server.storage.base import (
     PartitionCallback,
     TooLarge,
 )
+from protocol.new_batch import NewBatch
 
 CHUNK = 1_000
 """Records that a load hands out at a time."""
@@ -25,7 +27,7 @@ class MemoryLog:
         self.partition = partition
         self.epoch = epoch
         self._storage = storage
-        self._in_flight: deque[tuple[list[LogRecord], asyncio.Future[int]]] = deque()
+        self._in_flight: deque[tuple[list[LogRecord], Appended]] = deque()
         self._failed: Exception | None = None
         """Why nothing can be appended any more: what follows a lost append is lost too."""
         self._closed = False
@@ -36,36 +38,29 @@ class MemoryLog:
         for start in range(0, len(records), CHUNK):
             yield records[start : start + CHUNK]
 
-    def append(self, records: Sequence[LogRecord]) -> "asyncio.Future[int]":
+    def append(self, batch: NewBatch, then: Appended) -> None:
         """See PartitionLog; a fault that is planned for this append happens instead."""
-        size = sum(len(r.key or b"") + len(r.value or b"") for r in records)
-        if size > self._storage.max_append_bytes:
-            raise TooLarge(f"{size} bytes, at most {self._storage.max_append_bytes} are taken")
-        future = asyncio.get_running_loop().create_future()
+        if batch.size > self._storage.max_append_bytes:
+            most = self._storage.max_append_bytes
+            raise TooLarge(f"a batch of {batch.size} bytes, at most {most} are taken")
         if self._closed:
-            future.set_exception(OutcomeUnknown("the log is closed"))
-            return future
-        self._in_flight.append((list(records), future))
+            then(OutcomeUnknown("the log is closed"))
+            return
+        self._in_flight.append((batch.decoded(), then))
         if not self._storage.is_held(self.partition):
             asyncio.get_running_loop().call_soon(self.complete)
-        return future
 
     def complete(self) -> None:
         """Make durable, or fail, everything in flight."""
         while self._in_flight:
-            records, future = self._in_flight.popleft()
+            records, then = self._in_flight.popleft()
             fault: Exception | None
             if self.is_current():
                 fault = self._storage.take_fault(self.partition, records)
             else:
                 fault = Fenced(f"partition {self.partition}, epoch {self.epoch}: claimed since")
             self._failed = self._failed or fault
-            if self._failed is None:
-                last_offset = self._storage.store(self.partition, records)
-                if not future.done():
-                    future.set_result(last_offset)
-            elif not future.done():
-                future.set_exception(self._failed)
+            then(self._failed or self._storage.store(self.partition, records))
 
     def is_current(self) -> bool:
         """Whether nobody has claimed the partition since."""

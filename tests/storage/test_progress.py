@@ -3,6 +3,7 @@
 from coordinator_server.storage.segments.progress import LoadProgress
 from coordinator_server.storage.segments.runs import RECORDS_PER_TURN
 from tests.storage.conftest import SegmentRig
+from tests.support.appending import appended
 from tests.support.records import record
 
 
@@ -35,7 +36,7 @@ async def test_a_load_is_in_progress_until_its_last_record_was_taken(segments: S
     async with segments.run() as storage:
         log = await storage.claim(1)
         for first in (0, RECORDS_PER_TURN):
-            await log.append([record(first + number) for number in range(RECORDS_PER_TURN)])
+            await appended(log, [record(first + number) for number in range(RECORDS_PER_TURN)])
         await log.close()
         log = await storage.claim(1)
         size, _dirty = storage.sizes()[1]

@@ -27,6 +27,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from tests.support.api import FakeCall, fake_services
+from tests.support.appending import appended
 from tests.support.data_plane import make_topics
 
 TOPIC = "__consumer_offsets"
@@ -61,7 +62,17 @@ class Served:
         self.log: SegmentPartitionLog
 
     async def write(self, *records: LogRecord) -> int:
-        return await self.log.append(records)
+        """As the coordinator does, or as a broker whose log was taken over."""
+        is_ours = not any(record.transactional or record.control for record in records)
+        if is_ours and len({record.timestamp for record in records}) == 1:
+            return await appended(self.log, records)
+        log, batch = self.storage.open_log(0), build_batch(records)
+        assert log is not None
+        log.append(batch)
+        await self.flusher.flush(log)
+        if 0 in self.storage.followers:
+            self.storage.followers[0](log, log.end_offset, len(batch))
+        return log.end_offset - 1
 
     async def read(self, offset: int = 0, *, committed: bool = False, **limits: Any) -> FetchPart:
         asked = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": MIB, **limits}
@@ -163,7 +174,7 @@ async def test_nothing_that_is_not_durable_yet_can_be_read(
     await served.read()
     unsynced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     hold_flushes(served, unsynced, monkeypatch)
-    written = served.log.append([record("b")])
+    written = appended(served.log, [record("b")])
     part = await served.read(1)
     assert (part.records, part.high_watermark) == (b"", 1)
     unsynced.set_result(None)

@@ -15,6 +15,7 @@ from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.storage import SegmentStorage
+from tests.support.appending import appended
 from tests.support.records import loaded, record
 
 PARTITIONS = 3
@@ -53,7 +54,7 @@ async def append_for_ever(data: Path, first: int) -> None:
 
 async def append_to(log: PartitionLog, number: int) -> None:
     while True:
-        await log.append([record(number, size=number % 300)])
+        await appended(log, [record(number, size=number % 300)])
         sys.stdout.write(f"{number}\n")
         sys.stdout.flush()
         number += PARTITIONS

@@ -3,17 +3,16 @@
 import asyncio
 import base64
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 from coordinator_server.storage.base import (
+    Appended,
     CorruptLog,
     Fenced,
     Loaded,
-    LogRecord,
     Node,
     OutcomeUnknown,
     PartitionCallback,
@@ -28,8 +27,8 @@ from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentL
 from coordinator_server.storage.segments.progress import LoadProgress, Report
 from coordinator_server.storage.segments.runs import RunReader
 from coordinator_server.storage.segments.shares import WHOLE, Share
-from protocol.batch import build_batch
 from protocol.errors import Malformed
+from protocol.new_batch import NewBatch
 
 TOPIC: Final = "__consumer_offsets"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
@@ -87,36 +86,30 @@ class SegmentPartitionLog:
                 raise CorruptLog(f"{where}: {error}") from error
             done += header.size
 
-    def append(self, records: Sequence[LogRecord]) -> "asyncio.Future[int]":
+    def append(self, batch: NewBatch, then: Appended) -> None:
         """See PartitionLog: one batch."""
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        log, storage = self._log, self._storage
         if self._closed:
-            future.set_exception(OutcomeUnknown("the log is closed"))
-            return future
+            then(OutcomeUnknown("the log is closed"))
+            return
         if not self.is_current():
-            future.set_exception(Fenced(f"partition {self.partition}, epoch {self.epoch}"))
-            return future
-        if records:
-            batch = build_batch(records)
-            if len(batch) > self._storage.max_append_bytes:
-                most = self._storage.max_append_bytes
-                raise TooLarge(f"a batch of {len(batch)} bytes, at most {most} are taken")
+            then(Fenced(f"partition {self.partition}, epoch {self.epoch}"))
+            return
+        if batch.records:
+            if batch.size > storage.max_append_bytes:
+                most = storage.max_append_bytes
+                raise TooLarge(f"a batch of {batch.size} bytes, at most {most} are taken")
+            built = batch.build(log.end_offset)
             try:
-                self._log.append(batch)
+                log.append_built(built, batch.records - 1, batch.timestamp)
             except OSError as error:
-                self._storage.refused(self.partition, len(batch))
-                future.set_exception(error)
-                return future
-        self._storage.flusher.flush_then(
-            self._log, partial(_resolve, future, self._log.end_offset - 1)
+                storage.refused(self.partition, batch.size)
+                then(error)
+                return
+        follower = storage.followers.get(self.partition) if batch.records else None
+        storage.flusher.flush_then(
+            log, _Flushed(then, log, log.end_offset, batch.size, follower).tell
         )
-        if records and (follower := self._storage.followers.get(self.partition)) is not None:
-            tell = partial(_tell, follower, self._log, self._log.end_offset, len(batch))
-            if future.done():
-                tell(future)
-            else:
-                future.add_done_callback(tell)
-        return future
 
     def is_current(self) -> bool:
         """Whether no later tenure has begun."""
@@ -129,20 +122,33 @@ class SegmentPartitionLog:
             await self._storage.retire(self.partition, self._log)
 
 
-def _resolve(future: "asyncio.Future[int]", last_offset: int, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(last_offset)
-    else:
-        future.set_exception(error)
+class _Flushed:
+    """Who waits for a batch to be durable."""
 
+    __slots__ = ("_end", "_follower", "_log", "_size", "_then")
 
-def _tell(
-    follower: Acknowledged, log: SegmentLog, end: int, size: int, done: "asyncio.Future[int]"
-) -> None:
-    if not done.cancelled() and done.exception() is None:
-        follower(log, end, size)
+    def __init__(
+        self,
+        then: Appended,
+        log: SegmentLog,
+        end: int,
+        size: int,
+        follower: Acknowledged | None,
+    ) -> None:
+        self._then = then
+        self._log = log
+        self._end = end
+        self._size = size
+        self._follower = follower
+
+    def tell(self, error: OSError | None) -> None:
+        """Tell them that it is, or why not."""
+        if error is not None:
+            self._then(error)
+            return
+        self._then(self._end - 1)
+        if self._follower is not None:
+            self._follower(self._log, self._end, self._size)
 
 
 class SegmentStorage:

@@ -16,8 +16,9 @@ from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.tenure import Tenure, World
 from coordinator_server.runtime.ticket import Ticket
-from coordinator_server.storage.base import LogRecord
+from coordinator_server.storage.base import Appended, LogRecord
 from coordinator_server.storage.memory import MemoryLog, MemoryStorage
+from protocol.new_batch import NewBatch
 from tests.support.story import Callers, Request
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ class WatchedStorage(MemoryStorage):
         log = await super().claim(partition)
         append, close = log.append, log.close
 
-        def watched(records: Sequence[LogRecord]) -> asyncio.Future[int]:
-            if records:
-                self.appends.append(records)
-            return append(records)
+        def watched(batch: NewBatch, then: Appended) -> None:
+            if batch.records:
+                self.appends.append(batch.decoded())
+            append(batch, then)
 
         async def closing() -> None:
             self.closed.append(log.epoch)

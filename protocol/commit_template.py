@@ -1,0 +1,93 @@
+"""The records of a commit that comes again and again with other offsets.
+
+A consumer commits the same partitions all its life. What its records have in common is laid out
+once; then a commit is one packing of offsets, places in the batch and a time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from struct import Struct
+from typing import Final, NamedTuple
+
+from protocol.offset_value import NO_TOPIC_ID, OffsetCommitValue, encode_offset
+from protocol.records import OffsetCommitKey, encode_key
+from protocol.varints import varint
+
+MOST_RECORDS: Final = 64
+"""A record further back in its batch has a longer place, so templates are not for more."""
+
+
+class Place(NamedTuple):
+    """A partition of the commit, and what is committed with each offset."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    metadata: str
+
+
+class CommitTemplate:
+    """Up to MOST_RECORDS plain commits of a group, encoded save for offsets and time."""
+
+    __slots__ = ("_fields", "_pack", "_topics", "records", "size")
+
+    def __init__(self, group: str, places: Sequence[Place]) -> None:
+        """Raises ValueError if there are none or too many, or a text does not fit into a record."""
+        if not 0 < len(places) <= MOST_RECORDS:
+            raise ValueError(f"{len(places)} partitions, expected 1 to {MOST_RECORDS}")
+        self.records = len(places)
+        layout, pending, at = ">", b"", 0
+        fields: list[bytes | int] = []
+        values: list[slice] = []
+        for place in places:
+            before_number, between, value = _pieces(group, place)
+            pending += before_number
+            begin = at + len(pending) + 1 + len(between)
+            values.append(slice(begin, begin + len(value)))
+            head, middle, tail = value[:2], value[10:-9], value[-1:]
+            layout += f"{len(pending)}sB{len(between) + len(head)}sq{len(middle)}sq"
+            fields += [pending, 0, between + head, 0, middle, 0]
+            at = begin + len(value) - len(tail)
+            pending = tail + b"\0"
+        struct = Struct(f"{layout}{len(pending)}s")
+        self.size = struct.size
+        """Bytes of all records."""
+        self._pack = struct.pack
+        self._fields: list[bytes | int] = [*fields, pending]
+        self._topics: list[tuple[str, Sequence[int], Callable[[bytes], Sequence[bytes]]]] = []
+        numbered = zip(places, values, strict=True)
+        for topic, of_topic in groupby(numbered, key=lambda each: each[0].topic):
+            partitions, where = zip(*[(place.partition, at) for place, at in of_topic], strict=True)
+            self._topics.append((topic, partitions, _taker(where)))
+
+    def encode(self, place: int, offsets: Iterable[int], timestamp: int) -> bytes:
+        """The records, of which the first has this place in its batch, at most 64 - `records`."""
+        fields, records = self._fields.copy(), self.records
+        fields[1::6] = range(2 * place, 2 * (place + records), 2)
+        fields[3::6] = offsets
+        fields[5::6] = [timestamp] * records
+        return self._pack(*fields)
+
+    def values(self, encoded: bytes) -> Iterator[tuple[str, list[tuple[int, bytes]]]]:
+        """Topics, with partitions and the values of their records, of what `encode` made."""
+        for topic, partitions, take in self._topics:
+            yield topic, list(zip(partitions, take(encoded), strict=True))
+
+
+def _taker(where: Sequence[slice]) -> Callable[[bytes], Sequence[bytes]]:
+    """Takes the pieces of some bytes that lie there."""
+    if len(where) == 1:
+        (only,) = where
+        return lambda encoded: (encoded[only],)
+    return itemgetter(*where)
+
+
+def _pieces(group: str, place: Place) -> tuple[bytes, bytes, bytes]:
+    """What comes before a record's place in the batch, what up to its value, and a value."""
+    key = encode_key(OffsetCommitKey(group, place.topic, place.partition))
+    value = encode_offset(
+        OffsetCommitValue(0, place.leader_epoch, place.metadata, 0, -1, NO_TOPIC_ID)
+    )
+    between = varint(len(key)) + key + varint(len(value))
+    return varint(2 + 1 + len(between) + len(value) + 1) + b"\0\0", between, value
