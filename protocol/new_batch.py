@@ -19,8 +19,8 @@ from protocol.batch import (
     Header,
     LogRecord,
     read_header,
-    read_records,
 )
+from protocol.batch_records import read_records
 from protocol.varints import TABULATED, VARINTS, varint
 
 _START: Final = Struct(">qiibI")
