@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from tests.simulation.mutants import MUTANTS, table
 from tests.simulation.run import play, report
@@ -56,9 +56,12 @@ def _many(first: int, seeds: int, jobs: int) -> int:
     begun = time.monotonic()
     told, done = begun, 0
     try:
-        for seed, broken in _play_all(range(first, first + seeds), jobs):
+        outcomes = _play_all(range(first, first + seeds), jobs)
+        for seed, broken in outcomes:
             done += 1
             if broken:
+                outcomes.close()
+                _say(f"seed {seed} breaks a rule; its story is being shortened")
                 _say(report(seed))
                 return 1
             if time.monotonic() - told >= _TELL_EVERY_S:
@@ -76,7 +79,7 @@ def _progress(done: int, seeds: int, seconds: float) -> str:
     return f"{done} of {seeds} seeds in {seconds:.0f} s, some {left:.0f} s to go"
 
 
-def _play_all(seeds: range, jobs: int) -> Iterator[tuple[int, bool]]:
+def _play_all(seeds: range, jobs: int) -> Generator[tuple[int, bool], None, None]:
     """Seeds in order, each with whether it breaks a rule."""
     if jobs == 1:
         yield from ((seed, _breaks(seed)) for seed in seeds)

@@ -78,6 +78,7 @@ class Consumer(Client):
         """Whether the next assignment it makes is too large for the log."""
         self._rejoins_at = NEVER
         """When a busy consumer gets round to joining again."""
+        self._is_busy = habits.is_busy
 
     # --- what is due ---
 
@@ -188,6 +189,12 @@ class Consumer(Client):
         self.waiting.clear()
         self.member_id, self.generation, self.assigned = "", -1, ()
         self.phase, self._again_at = Phase.OUT, self.world.now()
+
+    def take_time(self) -> None:
+        """Be busy no longer."""
+        self._is_busy = False
+        if self._rejoins_at != NEVER:
+            self._rejoins_at = self.world.now()
 
     def nudge(self, how: int) -> None:
         """Act on a whim; the smaller `how`, the more ordinary."""
@@ -321,7 +328,7 @@ class Consumer(Client):
             error is _E.ILLEGAL_GENERATION and not self.habits.keeps_id
         ):
             self.member_id, self.generation = "", -1
-        if error is _E.REBALANCE_IN_PROGRESS and self.habits.is_busy and self.phase is Phase.STABLE:
+        if error is _E.REBALANCE_IN_PROGRESS and self._is_busy and self.phase is Phase.STABLE:
             late = self.world.now() + self.habits.rebalance_ms * 6 // 10
             self._rejoins_at = min(self._rejoins_at, late)
         elif error in (

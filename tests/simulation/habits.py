@@ -24,6 +24,11 @@ class Habits:
     """It goes on heartbeating and joins again late in the rebalance, but in time."""
 
     @property
+    def forgets_its_id(self) -> bool:
+        """Every JoinGroup it gives up leaves a member behind that nobody is (KIP-394)."""
+        return not self.knows_ids and self.instance is None
+
+    @property
     def heartbeat_ms(self) -> int:
         """Often enough to hear of a rebalance in time; others chase each other for ever."""
         return min(self.session_ms, self.rebalance_ms) // 3
