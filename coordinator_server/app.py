@@ -305,6 +305,8 @@ class App:
             events=self.events,
             token=self._admin_token,
             given=self._site.http_socket,
+            max_connections=self._config.http_max_connections,
+            report=self.report,
         )
         await self._http.start()
         self._loop_lag.start()

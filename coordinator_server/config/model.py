@@ -42,6 +42,7 @@ OWN = frozenset(
         "admin.token.file",
         "cluster.id",
         "http.listener",
+        "http.max.connections",
         "log.flush",
         "log.format",
         "log.journal.bytes",
@@ -102,6 +103,13 @@ class Config(BaseModel):
     http_listener: HttpAddress = setting(
         Address("127.0.0.1", 9404),
         "Where metrics, health and the JSON API are served; an empty value switches HTTP off.",
+    )
+
+    http_max_connections: Int = setting(
+        500,
+        "HTTP connections at once; what comes beyond is closed. `max.connections` does not count "
+        "them.",
+        ge=1,
     )
 
     workers: Int = setting(

@@ -5,6 +5,7 @@ HTTP is configured.
 """
 
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -14,14 +15,13 @@ from coordinator_server.observe.http_admin import AdminRoutes
 from coordinator_server.observe.http_answers import application
 from coordinator_server.observe.http_events import EventRoutes
 from coordinator_server.observe.http_groups import GroupRoutes
+from coordinator_server.observe.http_listener import MAX_CONNECTIONS, HttpListener
 from coordinator_server.observe.http_page import page_routes
 from coordinator_server.observe.sources import Sources
 from coordinator_server.observe.sse import EventStream
 
 if TYPE_CHECKING:
     from coordinator_server.observe.forms import Form
-
-SHUTDOWN_SECONDS = 1.0
 
 
 class HttpServer:
@@ -37,6 +37,8 @@ class HttpServer:
         events: EventStream | None = None,
         token: str | None = None,
         given: socket.socket | None = None,
+        max_connections: int = MAX_CONNECTIONS,
+        report: Callable[..., None] | None = None,
     ) -> None:
         """Make a server.
 
@@ -48,52 +50,35 @@ class HttpServer:
             events: an observer's stream, for `/api/events`.
             token: what admin verbs have to present; without one they are off.
             given: a socket to listen on in place of the address.
+            max_connections: how many there may be at a time.
+            report: told of those that are closed because there are more.
         """
-        self._host = host
-        self._port = port
         self._sources = sources
         self._exposition = exposition
         self._events = EventStream() if events is None else events
         self._token = token
-        self._given = given
-        self._runner: web.AppRunner | None = None
+        self._listener = HttpListener(
+            self.application(),
+            host,
+            port,
+            given=given,
+            max_connections=max_connections,
+            report=report,
+        )
 
     async def start(self) -> None:
         """Listen. Raises OSError."""
-        runner = web.AppRunner(
-            self.application(), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
-        )
-        await runner.setup()
-        try:
-            await self._listen(runner)
-        except OSError:
-            await runner.cleanup()
-            raise
-        self._runner = runner
-
-    async def _listen(self, runner: web.AppRunner) -> None:
-        if self._given is not None:
-            await web.SockSite(runner, self._given).start()
-            return
-        try:
-            await web.TCPSite(runner, self._host, self._port).start()
-        except OSError as error:
-            address = f"{self._host}:{self._port}"
-            raise OSError(f"http.listener={address} cannot be opened: {error}") from error
+        await self._listener.start()
 
     @property
     def port(self) -> int:
         """The port it listens on, which the system chose if it was configured as 0."""
-        if self._runner is None or self._given is not None:
-            return self._port
-        return int(self._runner.addresses[0][1])
+        return self._listener.port
 
     async def stop(self) -> None:
         """Close every connection, those in use after a second."""
         self._events.close()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._listener.stop()
 
     def application(self) -> web.Application:
         """The routes."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from coordinator_server.config.listeners import Address
 from coordinator_server.observe.families import PREFIX, SUPERVISOR_FAMILIES
 from coordinator_server.observe.http_answers import application, error, whole_number
 from coordinator_server.observe.http_groups import MAX_LISTED
+from coordinator_server.observe.http_listener import HttpListener
 from coordinator_server.observe.http_page import page_routes
 from coordinator_server.workers.merged import Merged
 from coordinator_server.workers.process import WorkerProcess
@@ -31,7 +32,6 @@ from protocol.java import partition_for
 
 PATIENCE: Final = ClientTimeout(total=30.0, sock_connect=1.0)
 STREAMING: Final = ClientTimeout(total=None)
-SHUTDOWN_SECONDS: Final = 1.0
 _NOT_HANDED_ON: Final = frozenset(
     {"connection", "content-length", "date", "host", "server", "transfer-encoding"}
 )
@@ -52,9 +52,24 @@ class Seat:
 class Front:
     """The one HTTP server of several workers."""
 
-    def __init__(self, address: Address, seats: Sequence[Seat], partitions: int) -> None:
-        """`partitions` of the coordinator's log, by which groups belong to workers."""
-        self._address = address
+    def __init__(
+        self,
+        address: Address,
+        seats: Sequence[Seat],
+        partitions: int,
+        *,
+        max_connections: int,
+        report: Callable[..., None],
+    ) -> None:
+        """Make it, not listening yet.
+
+        Args:
+            address: where it will listen.
+            seats: the workers, in their order.
+            partitions: of the coordinator's log, by which groups belong to workers.
+            max_connections: how many there may be at a time.
+            report: told of those that are closed because there are more.
+        """
         self._seats = seats
         self._partitions = partitions
         self._merged = Merged()
@@ -62,7 +77,13 @@ class Front:
         self._registry.register(self._merged)
         self._registry.register(_Own(seats))
         self._sessions: list[ClientSession] = []
-        self._runner: web.AppRunner | None = None
+        self._listener = HttpListener(
+            application(self._routes()),
+            address.host,
+            address.port,
+            max_connections=max_connections,
+            report=report,
+        )
 
     async def start(self) -> None:
         """Listen. Raises OSError."""
@@ -70,19 +91,11 @@ class Front:
             ClientSession(connector=UnixConnector(seat.path), auto_decompress=False)
             for seat in self._seats
         ]
-        app = application(self._routes())
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
-        await runner.setup()
-        self._runner = runner
-        try:
-            await web.TCPSite(runner, self._address.host, self._address.port).start()
-        except OSError as error:
-            raise OSError(f"http.listener={self._address} cannot be opened: {error}") from error
+        await self._listener.start()
 
     async def stop(self) -> None:
         """Close every connection."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._listener.stop()
         for session in self._sessions:
             await session.close()
 

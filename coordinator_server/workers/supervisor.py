@@ -100,7 +100,13 @@ class Supervisor:
             Seat(worker, str(each.getsockname()))
             for worker, each in zip(self.workers, self._http_sockets, strict=True)
         ]
-        self._front = Front(address, seats, self._config.offsets_topic_num_partitions)
+        self._front = Front(
+            address,
+            seats,
+            self._config.offsets_topic_num_partitions,
+            max_connections=self._config.http_max_connections,
+            report=self.report,
+        )
         await self._front.start()
         guarded = self._config.admin_token or self._config.admin_token_file
         if not guarded and not address.is_loopback:
