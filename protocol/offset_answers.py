@@ -64,7 +64,15 @@ def fetched_topics(topics: Sequence[tuple[str, Sequence[tuple[int, Found]]]]) ->
     parts = [uvarint(len(topics) + 1)]
     for name, offsets in topics:
         parts += (_compact(name), uvarint(len(offsets) + 1))
-        parts += [_int(partition) + _fetched(found) for partition, found in offsets]
+        parts += [
+            _int(partition)
+            + (
+                found[2:15] + _NO_ERROR  # what nearly all are: version 4 without metadata or tags
+                if type(found) is bytes and len(found) == 24 and found[1] == 4 and found[14] == 1
+                else _fetched(found)
+            )
+            for partition, found in offsets
+        ]
         parts.append(b"\0")
     return b"".join(parts)
 
@@ -85,6 +93,13 @@ def fetched_group(
 ) -> bytes:
     """One group of an OffsetFetch response from version 8 on."""
     return _compact(group_id) + fetched_topics(topics) + _short(error) + b"\0"
+
+
+def fetched_alone(
+    topics: Sequence[tuple[str, Sequence[tuple[int, Found]]]], error: ErrorCode
+) -> bytes:
+    """The body of an OffsetFetch response of version 6 or 7, which has but one group."""
+    return _int(0) + fetched_topics(topics) + _short(error) + b"\0"
 
 
 def fetched(groups: Sequence[bytes]) -> bytes:

@@ -9,17 +9,17 @@ Partitions without an offset, and those that do not exist, have offset -1 and no
 who may not describe a topic is told so where it names the topic, and not told of it otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from coordinator_server.api.call import Call
-from coordinator_server.api.gather import Gather
 from coordinator_server.api.refusing import not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Fetched, FetchedTopic, Refuse, Result, unpacked
 from coordinator_server.group.events import FetchOffsets
 from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.ticket import Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -30,10 +30,15 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from protocol.offset_answers import fetched, fetched_group
+from protocol.offset_answers import fetched, fetched_alone, fetched_group
 
 FIRST_WITH_GROUP_ERROR = 2
+FIRST_FLEXIBLE = 6
 FIRST_BATCHED = 8
+
+_DESCRIBE: Final = Operation.DESCRIBE
+
+Named = TypeVar("Named", tuple[str, list[int]], FetchedTopic)
 
 Topics = list[tuple[str, list[int]]]
 """Topics with their partitions."""
@@ -57,25 +62,35 @@ class Found(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
 
 
+_NOT_YET: Final = Found("", ())
+
+
 def handle(call: Call, request: OffsetFetchRequest, services: Services) -> None:
     """Ask every group that may be described, and answer for all of them in order."""
     queries = _queries(call.version, request)
-    allowed = [
-        services.authorizer.allowed(call.caller, Operation.DESCRIBE, Resource.GROUP, query.group_id)
-        for query in queries
-    ]
-    asked = [query for query, may in zip(queries, allowed, strict=True) if may]
-    if len(asked) < len(queries):
-        for query, may in zip(queries, allowed, strict=True):
-            if not may:
-                not_authorized(call, services, Operation.DESCRIBE, query.group_id)
-    gather = Gather(len(asked), partial(_deliver, call, queries, allowed, services))
-    for index, query in enumerate(asked):
-        topics = query.topics
-        if topics is not None:
-            topics = [entry for entry in topics if _may_describe(call, entry[0], services)]
-        event = FetchOffsets(gather.ticket(index), topics, request.require_stable)
-        services.coordinator.submit(query.group_id, event)
+    answer = Answer(call, len(queries))
+    for place, query in enumerate(queries):
+        _ask(call, query, request.require_stable, services, partial(answer.put, place))
+
+
+class Answer:
+    """Collects what is found of each group, and is sent when the last has come."""
+
+    __slots__ = ("_call", "_found", "_missing")
+
+    def __init__(self, call: Call, groups: int) -> None:
+        self._call = call
+        self._found: list[Found] = [_NOT_YET] * groups
+        self._missing = groups
+        if not groups:
+            _send(call, [])
+
+    def put(self, place: int, found: Found) -> None:
+        """What was found of the group in that place of the request."""
+        self._found[place] = found
+        self._missing -= 1
+        if not self._missing:
+            _send(self._call, self._found)
 
 
 def refuse(request: OffsetFetchRequest, error: ErrorCode, version: int) -> OffsetFetchResponse:
@@ -105,41 +120,64 @@ def _queries(version: int, request: OffsetFetchRequest) -> list[Query]:
     ]
 
 
-def _may_describe(call: Call, topic: str, services: Services) -> bool:
-    return services.authorizer.allowed(call.caller, Operation.DESCRIBE, Resource.TOPIC, topic)
+def _ask(
+    call: Call,
+    query: Query,
+    require_stable: bool,
+    services: Services,
+    tell: Callable[[Found], None],
+) -> None:
+    """Ask one group for what the caller may see."""
+    group_id, topics = query
+    if not services.authorizer.allowed(call.caller, _DESCRIBE, Resource.GROUP, group_id):
+        error = not_authorized(call, services, _DESCRIBE, group_id)
+        tell(_failed(call.version, query, error))
+        return
+    if topics is not None:
+        topics = _described(call, topics, services)
+    ticket = Ticket(partial(_deliver, call, query, topics, services, tell))
+    services.coordinator.submit(group_id, FetchOffsets(ticket, topics, require_stable))
+
+
+def _described(call: Call, topics: Sequence[Named], services: Services) -> list[Named]:
+    """Those of the topics which the caller may know of."""
+    allowed, caller = services.authorizer.allowed, call.caller
+    return [entry for entry in topics if allowed(caller, _DESCRIBE, Resource.TOPIC, entry[0])]
 
 
 def _deliver(
     call: Call,
-    queries: Sequence[Query],
-    allowed: Sequence[bool],
+    query: Query,
+    asked: Topics | None,
     services: Services,
-    results: Sequence[Result],
+    tell: Callable[[Found], None],
+    result: Result,
 ) -> None:
-    coming = iter(results)
-    found = [
-        _found(call, query, next(coming), services)
-        if may
-        else _failed(call.version, query, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for query, may in zip(queries, allowed, strict=True)
-    ]
-    if call.version < FIRST_BATCHED:
-        call.answer(_response(call.version, found))
-    else:
-        groups = [fetched_group(group.group_id, group.offsets, group.error) for group in found]
-        call.answer_body(fetched(groups), found[0].error if len(found) == 1 else ErrorCode.NONE)
-
-
-def _found(call: Call, query: Query, result: Result, services: Services) -> Found:
+    """Tell what a group has answered about the topics `asked` for, and what it was not asked."""
+    group_id, topics = query
     if isinstance(result, Refuse):
-        return _failed(call.version, query, result.error)
+        tell(_failed(call.version, query, result.error))
+        return
     assert isinstance(result, Fetched)
-    if query.topics is None:
-        seen = [entry for entry in result.topics if _may_describe(call, entry[0], services)]
-        return Found(query.group_id, seen)
-    hidden = [entry for entry in query.topics if not _may_describe(call, entry[0], services)]
-    refused = _nothing(hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return Found(query.group_id, [*result.topics, *refused])
+    if topics is None or asked is None:
+        tell(Found(group_id, _described(call, result.topics, services)))
+    elif len(asked) == len(topics):
+        tell(Found(group_id, result.topics))
+    else:
+        hidden = [entry for entry in topics if entry not in asked]
+        refused = _nothing(hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        tell(Found(group_id, [*result.topics, *refused]))
+
+
+def _send(call: Call, found: Sequence[Found]) -> None:
+    if call.version >= FIRST_BATCHED:
+        groups = [fetched_group(*each) for each in found]
+        call.answer_body(fetched(groups), found[0].error if len(found) == 1 else ErrorCode.NONE)
+    elif call.version >= FIRST_FLEXIBLE:
+        ((_, offsets, error),) = found
+        call.answer_body(fetched_alone(offsets, error), error)
+    else:
+        call.answer(_response(call.version, found))
 
 
 def _failed(version: int, query: Query, error: ErrorCode) -> Found:

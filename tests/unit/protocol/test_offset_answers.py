@@ -20,10 +20,12 @@ from protocol.messages.offset_commit import (
 from protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from protocol.offset_answers import commit_accepted, fetched, fetched_group
+from protocol.offset_answers import commit_accepted, fetched, fetched_alone, fetched_group
 from protocol.offset_value import OffsetCommitValue, pack_offset
 from protocol.records import encode_value
 
@@ -87,6 +89,28 @@ def test_fetched_offsets_are_answered_as_their_message_is_written(
     ]
     expected = response_encoder(ApiKey.OFFSET_FETCH, version)(OffsetFetchResponse(groups=groups))
     assert fetched([fetched_group("g", topics, error)]) == expected
+
+
+@pytest.mark.parametrize("version", [6, 7])
+@given(
+    topics=st.lists(st.tuples(NAMES, st.lists(st.tuples(INDEXES, FOUND), max_size=5)), max_size=3),
+    error=st.sampled_from([ErrorCode.NONE, ErrorCode.NOT_COORDINATOR]),
+)
+def test_what_one_group_has_is_answered_as_its_message_is_written(
+    version: int, topics: list[tuple[str, list[tuple[int, Any]]]], error: ErrorCode
+) -> None:
+    response = OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=name,
+                partitions=[OffsetFetchResponsePartition(*unpacked(*offset)) for offset in offsets],
+            )
+            for name, offsets in topics
+        ],
+        error_code=error,
+    )
+    expected = response_encoder(ApiKey.OFFSET_FETCH, version)(response)
+    assert fetched_alone(topics, error) == expected
 
 
 @given(
