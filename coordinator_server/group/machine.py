@@ -96,6 +96,7 @@ class Group(GroupMemory):
                     apply_packed(self, write.topic, write.offsets, ctx.wall)
                 else:
                     apply(self, write.key, write.value, wall=ctx.wall)
+            self.durable = None
         except Exception as bug:
             raise TurnFailed(event, out) from bug
         return out

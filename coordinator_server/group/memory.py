@@ -12,7 +12,7 @@ class GroupMemory:
     __slots__ = ("classic", "durable", "group_id", "offsets", "past")
     classic: ClassicGroup | None
     durable: GroupMetadataValue | None
-    """The group as its last record has it."""
+    """The group as its last record has it, from a load until `Loaded` makes the group of it."""
     past: Past
     """The finished rebalances that the log has; it goes with the group."""
 

@@ -11,7 +11,6 @@ from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.storage import SegmentStorage
 from protocol.java import partition_for
-from protocol.records import GroupMetadataValue
 from tests.support.desk import Desk, settle
 from tests.support.story import offset
 
@@ -96,8 +95,9 @@ async def test_a_record_larger_than_any_buffer_is_loaded(start: Start) -> None:
     desk = await start()
     group = desk.coordinator.group("group")
     assert group is not None
-    assert isinstance(group.durable, GroupMetadataValue)
-    assert len(group.durable.members[0].assignment) == 12 * 1024 * 1024
+    assert group.classic is not None
+    (member,) = group.classic.members.values()
+    assert len(member.assignment) == 12 * 1024 * 1024
     assert (await desk.seat().fetched())["orders", 0].offset == 1
 
 

@@ -198,6 +198,6 @@ def test_a_static_member_that_was_removed_leaves_nothing_behind_in_the_log() -> 
     story.restart()
     assert story.classic.static_members == {"i-a": a.member_id}
     assert b.heartbeat().error is ErrorCode.UNKNOWN_MEMBER_ID
-    value = story.group.durable
+    value = story.durable
     assert isinstance(value, GroupMetadataValue)
     assert [m.group_instance_id for m in value.members] == ["i-a"]

@@ -16,6 +16,7 @@ from protocol.records import (
     decode_key,
     decode_value,
 )
+from tests.support.settled import is_as_written
 
 
 class Erasure(NamedTuple):
@@ -191,8 +192,9 @@ class Ledger:
 
     def differences(self, group_id: str, group: Group) -> Iterator[str]:
         """Where a group in memory is not what the log makes of it."""
-        if group.durable != self._metadata.get(group_id):
-            yield f"{group.durable} in memory, {self._metadata.get(group_id)} in the log"
+        written = self._metadata.get(group_id)
+        if not is_as_written(group, written):
+            yield f"{group.classic} in memory, {written} in the log"
         past = tuple(self._past[group_id].values())
         if group.past != past:
             yield f"{len(group.past)} rebalances in memory, {len(past)} in the log"

@@ -67,10 +67,10 @@ class Patience:
     def loaded(self, node: "Node", partition: int) -> None:
         """Every member has a full session from now."""
         for group_id, group in node.groups(partition).items():
-            if group.durable is not None:
-                for member in group.durable.members:
+            if group.classic is not None:
+                for member in group.classic.members.values():
                     key = (node.index, group_id, member.member_id)
-                    self._lives(key, member.session_timeout)
+                    self._lives(key, member.session_timeout_ms)
 
     def synced(self, node: "Node", request: Request, member_id: str) -> None:
         """A SyncGroup was answered; if it was parked, the session starts anew."""

@@ -27,6 +27,7 @@ from coordinator_server.testing.timers import MovableTimers
 from protocol.errors import ErrorCode
 from protocol.records import RecordKey, RecordValue, encode_key, encode_value
 from tests.support.offsets import by_place
+from tests.support.settled import is_as_written
 from tests.support.story import DELAY_MS, Member, Request, Story
 
 if TYPE_CHECKING:
@@ -110,18 +111,21 @@ class Desk:
 
     def live_state_is_what_the_log_says(self) -> bool:
         """Whether memory and log agree; nothing may be in flight."""
-        found = {group.group_id: _durable(group) for group in self.coordinator.groups()}
+        found = {group.group_id: group for group in self.coordinator.groups()}
         wanted = {
-            name: _durable(group)
+            name: group
             for index in range(len(self.coordinator.partitions))
             for name, group in replayed(self.memory.records(index)).groups.items()
             if not group.is_vacant
         }
-        return found == wanted
+        return found.keys() == wanted.keys() and all(
+            is_as_written(group, wanted[name].durable) and _kept(group) == _kept(wanted[name])
+            for name, group in found.items()
+        )
 
 
-def _durable(group: "Group") -> tuple[object, ...]:
-    return group.durable, group.past, group.offsets.committed, group.offsets.pending
+def _kept(group: "Group") -> tuple[object, ...]:
+    return group.past, group.offsets.committed, group.offsets.pending
 
 
 def replayed(records: Sequence[LogRecord]) -> Loader:

@@ -37,6 +37,7 @@ from coordinator_server.group.reasons import (
 from coordinator_server.group.replay import apply
 from coordinator_server.ids import CountingIds
 from protocol.records import (
+    GroupMetadataValue,
     RecordKey,
     RecordValue,
     UnknownKey,
@@ -56,6 +57,7 @@ from tests.support.callers import (
     offset,
 )
 from tests.support.offsets import by_place, one_by_one
+from tests.support.settled import is_as_written
 
 __all__ = [
     "DELAY_MS",
@@ -102,6 +104,11 @@ class Story(Callers):
         """The group, which must exist."""
         assert self.group.classic is not None
         return self.group.classic
+
+    @property
+    def durable(self) -> GroupMetadataValue | None:
+        """The group as its last record has it."""
+        return self._replayed.durable
 
     @property
     def state(self) -> str:
@@ -246,7 +253,7 @@ class Story(Callers):
         """What has to be true between any two events."""
         group = self.group
         assert list(group.broken_rules()) == []
-        assert group.durable == self._replayed.durable
+        assert is_as_written(group, self.durable)
         assert group.past == self._replayed.past
         assert group.offsets.committed == self._replayed.offsets.committed
         tokens = [] if group.classic is None else parked_tokens(group.classic)

@@ -62,10 +62,10 @@ def test_a_new_group_is_written_down_as_empty() -> None:
     story = Story()
     story.member("a").join()
     (write,) = story.writes
-    assert write.value == story.group.durable
-    assert story.group.durable is not None
-    assert (story.group.durable.generation, story.group.durable.protocol_type) == (0, "")
-    assert story.group.durable.current_state_timestamp == story.wall
+    assert write.value == story.durable
+    assert story.durable is not None
+    assert (story.durable.generation, story.durable.protocol_type) == (0, "")
+    assert story.durable.current_state_timestamp == story.wall
 
 
 def test_an_unknown_member_id_does_not_make_a_group() -> None:

@@ -22,7 +22,7 @@ def test_the_last_member_leaves_an_empty_group() -> None:
     (a,) = story.stable("a")
     assert left(a.leave()) == [(a.member_id, ErrorCode.NONE)]
     assert (story.state, story.generation) == ("Empty", 2)
-    durable = story.group.durable
+    durable = story.durable
     assert durable is not None
     assert (durable.generation, durable.members, durable.leader) == (2, [], None)
     assert (durable.protocol_type, durable.protocol) == ("consumer", None)

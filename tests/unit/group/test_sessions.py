@@ -23,8 +23,8 @@ def test_a_group_whose_members_are_all_silent_becomes_empty() -> None:
     story.stable("a", "b")
     story.advance(SESSION_MS)
     assert (story.state, story.generation) == ("Empty", 2)
-    assert story.group.durable is not None
-    assert story.group.durable.members == []
+    assert story.durable is not None
+    assert story.durable.members == []
 
 
 def test_a_member_expires_while_the_assignment_is_awaited() -> None:

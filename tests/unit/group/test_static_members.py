@@ -75,7 +75,7 @@ def test_a_restart_with_news_that_change_nothing_causes_no_rebalance() -> None:
     new.protocols = (("range", b"news"),)
     new.join()
     assert story.state == "Stable"
-    durable = story.group.durable
+    durable = story.durable
     assert durable is not None
     assert {m.subscription for m in durable.members} == {b"r", b"news"}
     assert a.heartbeat().error is ErrorCode.NONE

@@ -54,8 +54,8 @@ def test_members_the_leader_forgot_are_assigned_nothing() -> None:
 def test_assignments_for_strangers_are_dropped() -> None:
     story, (a,) = completing("a", session=60_000)
     a.sync({story.member("stranger", member_id="x"): b"x", a: b"1"})
-    assert isinstance(story.group.durable, GroupMetadataValue)
-    assert [m.assignment for m in story.group.durable.members] == [b"1"]
+    assert isinstance(story.durable, GroupMetadataValue)
+    assert [m.assignment for m in story.durable.members] == [b"1"]
 
 
 def test_assignments_of_a_follower_are_ignored() -> None:
@@ -86,7 +86,7 @@ def test_the_assignment_is_written_with_the_time_the_generation_began() -> None:
     began = story.wall
     story.advance(500)
     a.sync({a: b"1"})
-    durable = story.group.durable
+    durable = story.durable
     assert durable is not None
     assert (durable.generation, durable.leader, durable.protocol) == (1, a.member_id, "range")
     assert durable.current_state_timestamp == began

@@ -1,0 +1,29 @@
+"""Whether a group in memory is what a load would make of its record, where that can be told."""
+
+from dataclasses import replace
+
+from coordinator_server.group.classic.rebalance import metadata_value
+from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
+from coordinator_server.group.memory import GroupMemory
+from coordinator_server.group.replay import restore
+from protocol.records import GroupMetadataValue
+
+_AT_REST = (ClassicGroupState.EMPTY, ClassicGroupState.STABLE)
+
+
+def is_as_written(group: GroupMemory, written: GroupMetadataValue | None) -> bool:
+    """Whether a load would change nothing; while members join and sync, it would.
+
+    A record has the time at which its rebalance came to the last phase. A group that has only
+    offsets has none.
+    """
+    if group.classic is None:
+        return written is None
+    if group.classic.state not in _AT_REST:
+        return True
+    loaded = ClassicGroup("", 0) if written is None else restore("", written)
+    return _undated(group.classic) == _undated(loaded)
+
+
+def _undated(group: ClassicGroup) -> GroupMetadataValue:
+    return replace(metadata_value(group), current_state_timestamp=0)
