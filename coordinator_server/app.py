@@ -149,6 +149,7 @@ class App:
             self._flusher,
             self._clock,
             BatchRules(max_message_bytes=config.message_max_bytes),
+            auto_create_max=config.auto_create_topics_max,
         )
 
     def _make_coordinator(self, given: Substitutes) -> Coordinator:

@@ -129,10 +129,12 @@ def _created(call: Call, names: list[str], services: Services) -> list[MetadataR
             answer.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             wanted.append(name)
-    services.topics.auto_create(wanted, services.config.num_partitions)
+    too_many = services.topics.auto_create(wanted, services.config.num_partitions)
     for name in wanted:
         topic = services.image.get(name)
-        if topic is None:
+        if name in too_many:
+            answer.append(_failed(name, ErrorCode.POLICY_VIOLATION))
+        elif topic is None:
             answer.append(_failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         else:
             answer.append(_described(call, topic, services))

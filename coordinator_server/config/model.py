@@ -40,6 +40,7 @@ OWN = frozenset(
     {
         "admin.token",
         "admin.token.file",
+        "auto.create.topics.max",
         "cluster.id",
         "http.listener",
         "http.max.connections",
@@ -193,6 +194,12 @@ class Config(BaseModel):
     topics: Topics = setting((), "Topics that exist from the start: `orders:4,payments:2`.")
     auto_create_topics_enable: Boolean = setting(
         True, "Whether topics are made when a client first asks for them."
+    )
+    auto_create_topics_max: Int = setting(
+        10_000,
+        "With how many topics none is made that way any more; clients get POLICY_VIOLATION for it. "
+        "CreateTopics has no such bound.",
+        ge=0,
     )
     num_partitions: Int = setting(1, "Partitions of a topic made without a count.", ge=1)
     message_max_bytes: Int = setting(1_048_588, "The largest record batch of a topic.", ge=0)

@@ -94,6 +94,7 @@ class Topics:
         clock: Clock,
         rules: BatchRules,
         *,
+        auto_create_max: int,
         fetch_max_bytes: int = FETCH_MAX_BYTES,
     ) -> None:
         self.catalog = catalog
@@ -102,6 +103,9 @@ class Topics:
         self._clock = clock
         self._rules = rules
         self._fetch_max_bytes = fetch_max_bytes
+        self._auto_create_max = auto_create_max
+        self._is_full = False
+        """Whether it has been said that no more topics are made by themselves."""
         self._partitions: dict[tuple[UUID, int], AnyPartition] = {}
         self._coordinator_logs: CoordinatorLogs | None = None
         self._parked: set[Waiter] = set()
@@ -121,9 +125,15 @@ class Topics:
         served = self._coordinator_logs is not None
         return not topic.internal or (served and topic.name == GROUP_METADATA_TOPIC)
 
-    def auto_create(self, names: Iterable[str], partitions: int) -> None:
-        """Create what can be created of `names`, with one write; the rest stays unknown."""
+    def auto_create(self, names: Iterable[str], partitions: int) -> frozenset[str]:
+        """Create what can be created of `names`, with one write; the rest stays unknown.
+
+        Returns those for which there was no room (`auto.create.topics.max`).
+        """
         sound: list[tuple[str, int]] = []
+        too_many: list[str] = []
+        topics = self.catalog.topics().values()
+        room = self._auto_create_max - sum(not topic.internal for topic in topics)
         for name in names:
             total = (len(sound) + 1) * partitions
             if name in INTERNAL_TOPICS or total > MAX_PARTITIONS_PER_REQUEST:
@@ -133,11 +143,24 @@ class Topics:
             except TopicError as refusal:
                 log.debug("topic_not_created", topic=name, why=str(refusal))
             else:
-                sound.append((name, partitions))
+                if len(sound) < room:
+                    sound.append((name, partitions))
+                else:
+                    too_many.append(name)
+        self._tell_of_room(too_many)
         try:
             self.catalog.create(sound)
         except OSError as failure:
             log.error("topics_not_created", topics=[name for name, _ in sound], why=str(failure))
+        return frozenset(too_many)
+
+    def _tell_of_room(self, too_many: Sequence[str]) -> None:
+        """Once, until there is room again: clients ask for their topics all the time."""
+        if too_many and not self._is_full:
+            most = self._auto_create_max
+            why = f"there are auto.create.topics.max={most} topics or more"
+            log.warning("topics_not_created", topics=too_many[:10], why=why)
+        self._is_full = bool(too_many)
 
     async def delete(self, names: Sequence[str]) -> None:
         """Delete topics and their records. Raises TopicError, OSError; nothing is deleted then."""

@@ -27,6 +27,7 @@ def make_topics(
     *,
     max_message_bytes: int = 1_048_588,
     fetch_max_bytes: int = FETCH_MAX_BYTES,
+    auto_create_max: int = 1_000,
     files: Files = SYSTEM_FILES,
     flusher: Flusher | None = None,
 ) -> Topics:
@@ -38,6 +39,7 @@ def make_topics(
         ManualClock(),
         BatchRules(max_message_bytes=max_message_bytes),
         fetch_max_bytes=fetch_max_bytes,
+        auto_create_max=auto_create_max,
     )
 
 

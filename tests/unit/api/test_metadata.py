@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from coordinator_server.api import metadata
 from coordinator_server.api.services import Services
@@ -145,6 +146,25 @@ def test_a_topic_made_on_first_use_is_in_the_answer(tmp_path: Path) -> None:
     assert made is not None
     assert (topic.error_code, topic.topic_id) == (0, made.topic_id.bytes)
     assert len(topic.partitions) == 3
+
+
+def test_no_more_topics_are_made_by_themselves_than_the_bound_and_the_client_is_told(
+    tmp_path: Path,
+) -> None:
+    topics = make_topics(tmp_path, auto_create_max=2)
+    topics.catalog.create([("declared", 1)])
+    services = fake_services(topics)
+    with capture_logs() as lines:
+        made, refused = ask(services, "new", "newer", auto_create=True).topics
+        again = only(ask(services, "newest", auto_create=True))
+    assert made.error_code == ErrorCode.NONE
+    assert refused.error_code == again.error_code == ErrorCode.POLICY_VIOLATION
+    assert services.image.get("newer") is None
+    assert [(line["topics"], line["why"]) for line in lines] == [
+        (["newer"], "there are auto.create.topics.max=2 topics or more")
+    ]
+    topics.catalog.delete(["declared"])
+    assert only(ask(services, "newer", auto_create=True)).error_code == ErrorCode.NONE
 
 
 def test_asking_for_all_topics_makes_none(services: Services) -> None:
