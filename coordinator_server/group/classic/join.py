@@ -91,14 +91,10 @@ def _has_room(group: ClassicGroup, event: Join, max_size: int) -> bool:
     if not member_id and event.group_instance_id is not None:
         member_id = group.static_members.get(event.group_instance_id, "")
     member = group.members.get(member_id)
-    match group.state:
-        case _S.PREPARING_REBALANCE:
-            awaits = member is not None and member.join_token is not None
-            return awaits or group.awaiting_join < max_size
-        case _S.COMPLETING_REBALANCE | _S.STABLE:
-            return member is not None or len(group.members) < max_size
-        case _:
-            return True
+    if group.state is not _S.PREPARING_REBALANCE:
+        return member is not None
+    awaits = member is not None and member.join_token is not None
+    return awaits or group.awaiting_join < max_size
 
 
 def _turn_away(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
