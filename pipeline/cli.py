@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, WrongArguments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +80,9 @@ def _tell(summary: "Summary", out: Path) -> None:
         for example in summary.examples:
             typer.echo(f"  {example}", err=True)
         raise typer.Exit(DAMAGED)
+    if summary.records and not summary.groups:
+        typer.echo("no record is of a group: expected the log of a group coordinator", err=True)
+        raise typer.Exit(DAMAGED)
 
 
 @app.command()
@@ -144,9 +147,9 @@ def report(
     master: Master = None,
 ) -> None:
     """Write the report of a run: one HTML file that needs nothing else."""
-    from pipeline.store import read_run
+    from pipeline.store import check_readable
 
-    read_run(out)
+    check_readable(out)
     session = _session(master)
     from pipeline.report import write_report
 
@@ -161,9 +164,9 @@ def query(
     master: Master = None,
 ) -> None:
     """Ask the tables of a run in Spark's SQL; prints tab-separated rows."""
-    from pipeline.store import read_run
+    from pipeline.store import check_readable
 
-    read_run(out)
+    check_readable(out)
     session = _session(master)
     from pipeline.export import query_rows
 
@@ -183,10 +186,10 @@ def export(
 ) -> None:
     """Write the tables of a run as they are now, each a directory of plain files."""
     from pipeline.export import check_export, export_tables
-    from pipeline.store import read_run
+    from pipeline.store import check_readable
 
-    read_run(out)
     names = check_export(to, form, tables or [])
+    check_readable(out)
     for path in export_tables(_session(master), out, to, form, names):
         typer.echo(str(path))
 
@@ -196,11 +199,11 @@ def _expected() -> tuple[type[Exception], ...]:
     from pipeline.source.errors import SourceError
 
     if "pyspark" not in sys.modules:
-        return PipelineError, SourceError
+        return PipelineError, SourceError, OSError
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    return PipelineError, SourceError, PySparkException, Py4JError
+    return PipelineError, SourceError, OSError, PySparkException, Py4JError
 
 
 def _line(error: Exception) -> str:
@@ -220,7 +223,7 @@ def main() -> None:
         if not isinstance(error, _expected()):
             raise
         typer.echo(f"error: {_line(error)}", err=True)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, WrongArguments) else 1)
 
 
 if __name__ == "__main__":

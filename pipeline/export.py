@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, WrongArguments
 from pipeline.store import BY_NAME, RECORDS, open_store
 
 FORMATS: Final = ("csv", "parquet")
@@ -40,13 +40,13 @@ def _shown(value: Any) -> str:
 def check_export(to: Path, form: str, names: Sequence[str]) -> list[str]:
     """The tables to be written. Raises PipelineError if they cannot be."""
     if form not in FORMATS:
-        raise PipelineError(f"--format {form!r}: expected csv or parquet")
+        raise WrongArguments(f"--format {form!r}: expected csv or parquet")
     if to.exists():
         raise PipelineError(f"--to {to}: is there already, expected a new directory")
     known = [RECORDS, *BY_NAME]
     for name in names:
         if name not in known:
-            raise PipelineError(f"--table {name!r}: expected one of {', '.join(known)}")
+            raise WrongArguments(f"--table {name!r}: expected one of {', '.join(known)}")
     return list(names) or list(BY_NAME)
 
 

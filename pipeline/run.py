@@ -13,9 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.bronze import Bronze, File, is_small, look, of_partitions, read, with_holes
 from pipeline.end_offsets import EndOffset, from_bootstrap, from_directory
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, WrongArguments
 from pipeline.gold import Gold
-from pipeline.source.datasource import LogReader
+from pipeline.source.datasource import LogReader, open_log
+from pipeline.source.errors import SourceError
+from pipeline.source.listing import open_segments
 from pipeline.source.options import parse
 from pipeline.store import RECORDS, Store, begin_run, read_run, save_run, write_rows
 from pipeline.tables import END_OFFSETS
@@ -33,7 +35,7 @@ class Source:
     def options(self) -> dict[str, str]:
         """For the data source."""
         if (self.log is None) == (self.bootstrap is None):
-            raise PipelineError("expected one of --log DIR and --bootstrap HOST:PORT")
+            raise WrongArguments("expected one of --log DIR and --bootstrap HOST:PORT")
         where = {"path": str(self.log)} if self.log else {"bootstrap": str(self.bootstrap)}
         return where | {"topic": self.topic}
 
@@ -41,21 +43,17 @@ class Source:
         """Look whether there is a log, before anything is made or started.
 
         Raises:
-            PipelineError: there is none, or it may not be read.
+            PipelineError: there is none, it may not be read, or no server answers.
         """
-        assert self.options
-        if self.log is None:
-            return
-        from pipeline.source.errors import SourceError
-        from pipeline.source.listing import partitions_of
-
+        flag = "--log" if self.options.get("path") else "--bootstrap"
         try:
-            for number in partitions_of(self.log, self.topic):
-                list((self.log / f"{self.topic}-{number}").iterdir())
+            numbers = open_log(parse(self.options)).partitions()
+            if self.log is not None:
+                for number in numbers:
+                    with open_segments(self.log / f"{self.topic}-{number}"):
+                        pass
         except SourceError as error:
-            raise PipelineError(f"--log: {error}") from None
-        except OSError as error:
-            raise PipelineError(f"--log {self.log}: {error.filename}: {error.strerror}") from None
+            raise PipelineError(f"{flag}: {error}") from None
 
 
 @dataclass

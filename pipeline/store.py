@@ -144,6 +144,17 @@ def open_store(spark: SparkSession, directory: Path) -> Store:
     return Store(spark, directory)
 
 
+def check_readable(directory: Path) -> None:
+    """Look whether there are tables: of a run that follows always, of another once it has ended.
+
+    Raises:
+        PipelineError: there are none, or not all of them.
+    """
+    run = read_run(directory)
+    if run["mode"] == "batch" and run["state"] != "complete":
+        raise PipelineError(f"--out {directory}: its run has not ended: run it again")
+
+
 def read_run(directory: Path) -> dict[str, Any]:
     """What run.json says.
 
@@ -180,11 +191,11 @@ def begin_run(directory: Path, source: Mapping[str, str], *, follow: bool, again
         PipelineError: something else is there; nothing has been changed.
     """
     mode = "follow" if follow else "batch"
-    if directory.exists() and any(directory.iterdir()):
-        _check_same(directory, source, mode, again=again)
-        if not follow:
-            _clear(directory)
     try:
+        if directory.exists() and any(directory.iterdir()):
+            _check_same(directory, source, mode, again=again)
+            if not follow:
+                _clear(directory)
         directory.mkdir(parents=True, exist_ok=True)
         began = datetime.now(UTC).isoformat(timespec="seconds")
         if not (directory / RUN_FILE).exists():

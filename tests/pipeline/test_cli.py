@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 
 pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
 from pipeline import cli
+from pipeline.run import Summary
 from pipeline.store import begin_run, save_run
 from protocol.batch import build_batch
 from tests.support.coordinator_log import commits, segment
@@ -80,6 +82,30 @@ def test_neither_a_directory_nor_a_server(
     )
 
 
+def test_a_server_that_does_not_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*where: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("socket.create_connection", refused)
+    words = ("run", "--bootstrap", "127.0.0.1:1", "--out", str(tmp_path / "out"))
+
+    assert "--bootstrap: " in said(capsys, monkeypatch, *words)
+    assert "no answer from 127.0.0.1:1" in said(capsys, monkeypatch, *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_directory_that_is_a_file(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").write_text("mine")
+    words = ("run", "--log", str(log), "--out", str(tmp_path / "out"))
+
+    assert "Not a directory" in said(capsys, monkeypatch, *words)
+    assert (tmp_path / "out").read_text() == "mine"
+
+
 def test_an_output_directory_with_other_files_is_not_touched(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +154,26 @@ def test_a_report_of_what_is_no_run(
     text = said(capsys, monkeypatch, "report", "--out", str(tmp_path))
 
     assert "no run.json in it, expected the output of a run" in text
+
+
+def test_a_report_of_a_run_that_was_cut_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_run(tmp_path, {"log": "/srv", "topic": "t"}, follow=False, again=False)
+
+    text = said(capsys, monkeypatch, "report", "--out", str(tmp_path))
+
+    assert "its run has not ended: run it again" in text
+
+
+def test_a_log_in_which_no_record_is_of_a_group_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        cli._tell(Summary(records=5), tmp_path)
+
+    assert ended.value.exit_code == 3
+    assert "expected the log of a group coordinator" in capsys.readouterr().err
 
 
 def test_an_export_in_a_form_that_does_not_exist(
