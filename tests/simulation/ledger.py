@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from coordinator_server.group.classic.rebalance import metadata_value
 from coordinator_server.group.machine import Group
 from coordinator_server.storage.base import LogRecord
 from protocol.history import RebalanceHistoryKey
@@ -194,7 +195,8 @@ class Ledger:
         """Where a group in memory is not what the log makes of it."""
         written = self._metadata.get(group_id)
         if not is_as_written(group, written):
-            yield f"{group.classic} in memory, {written} in the log"
+            now = None if group.classic is None else metadata_value(group.classic)
+            yield f"{now} in memory, {written} in the log"
         past = tuple(self._past[group_id].values())
         if group.past != past:
             yield f"{len(group.past)} rebalances in memory, {len(past)} in the log"
