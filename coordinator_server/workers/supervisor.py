@@ -4,11 +4,9 @@ import asyncio
 import contextlib
 import signal
 import socket
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
@@ -26,6 +24,7 @@ from coordinator_server.topics.catalog import CorruptCatalog, from_form, to_form
 from coordinator_server.topics.directories import sweep
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.workers.channel import Form
+from coordinator_server.workers.httpsockets import bind_http
 from coordinator_server.workers.plan import Plan, listeners_of, nodes_of
 from coordinator_server.workers.process import WorkerProcess
 
@@ -59,7 +58,7 @@ class Supervisor:
             sweep(config.log_dirs)
             self._topics = tuple(open_catalog(config, SystemIds()).topics().values())
             self._sockets = [_bind_all(undo, config, share.index) for share in shares]
-            self._http_sockets = _bind_http(undo, config)
+            self._http_sockets = bind_http(undo, config)
             self._held = undo.pop_all()
         ports = [_ports(sockets) for sockets in self._sockets]
         self._nodes = nodes_of(config, ports)
@@ -194,23 +193,6 @@ def _bind_all(
     for each in (each for listed in bound.values() for each in listed):
         undo.callback(each.close)
     return bound
-
-
-def _bind_http(undo: contextlib.ExitStack, config: Config) -> list[socket.socket]:
-    """A socket for every worker's HTTP, which only this user can reach."""
-    if config.http_listener is None:
-        return []
-    folder = Path(tempfile.mkdtemp(prefix="coordinator-"))
-    undo.callback(folder.rmdir)
-    sockets = []
-    for index in range(config.workers):
-        each = socket.socket(socket.AF_UNIX)
-        undo.callback(each.close)
-        each.bind(str(folder / f"{index}.sock"))
-        undo.callback((folder / f"{index}.sock").unlink, missing_ok=True)
-        each.listen()
-        sockets.append(each)
-    return sockets
 
 
 def _ports(sockets: Mapping[str, list[socket.socket]]) -> Mapping[str, int]:
