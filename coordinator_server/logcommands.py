@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -27,6 +27,9 @@ PartitionOption = Annotated[
 HAS_JOURNAL = (
     "note: there is a journal; after a loss of power it alone may hold the last records, which "
     "coordinator-server log checkpoint puts into the segments"
+)
+OF_COMPACTION = (
+    "is not looked at: a compaction is under way or was interrupted; the next start ends it"
 )
 READS_ONLY = "note: this only reads; under a running server the last batch may be seen half-written"
 
@@ -56,6 +59,15 @@ def _segments(path: Path | None, data: Path | None, partition: int | None) -> li
         _fail(f"{error.filename}: {error.strerror}", code=2)
 
 
+def _say_what_is_not_read(segments: Sequence[Path]) -> None:
+    from coordinator_server import logtool
+
+    typer.echo(READS_ONLY, err=True)
+    for directory in dict.fromkeys(segment.parent for segment in segments):
+        for left in logtool.unfinished(directory):
+            typer.echo(f"note: {left} {OF_COMPACTION}", err=True)
+
+
 @log.command()
 def dump(
     path: PathArgument = None, data: DataOption = None, partition: PartitionOption = None
@@ -66,7 +78,7 @@ def dump(
     from protocol.errors import Malformed
 
     found = _segments(path, data, partition)
-    typer.echo(READS_ONLY, err=True)
+    _say_what_is_not_read(found)
     for segment in found:
         try:
             for batch in logtool.batches(segment):
@@ -88,7 +100,7 @@ def verify(
     from coordinator_server.storage.base import CorruptLog
 
     found = _segments(path, data, partition)
-    typer.echo(READS_ONLY, err=True)
+    _say_what_is_not_read(found)
     count, wrong = 0, []
     with _progress(logtool.total_size(found)) as progress:
         for segment in found:

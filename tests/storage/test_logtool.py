@@ -250,6 +250,18 @@ def test_a_segment_is_mended_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
     assert copy.read_bytes()[:-1] == whole[begin : end - 1]
 
 
+@pytest.mark.parametrize("command", ["dump", "verify"])
+def test_what_a_compaction_has_left_is_named_as_not_looked_at(tmp_path: Path, command: str) -> None:
+    segment = written(tmp_path, [commit(0)])
+    left = [segment.with_name(segment.name + end) for end in (".cleaned", ".deleted", ".swap")]
+    for each in left:
+        each.write_bytes(b"anything")
+    result = run(command, "--data", tmp_path)
+    assert result.exit_code == 0
+    notes = [line for line in result.stderr.splitlines() if "is not looked at" in line]
+    assert [line.split()[1] for line in notes] == [str(each) for each in left]
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_repair_ends_an_interrupted_compaction_first(tmp_path: Path, *, whole: bool) -> None:
     segment = written(tmp_path, [commit(0)], [commit(1)])
