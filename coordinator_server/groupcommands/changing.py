@@ -44,7 +44,7 @@ ReasonOption = Annotated[
 @groups.command()
 def kick(
     group: GroupArgument,
-    member: Annotated[str, typer.Argument(metavar="[MEMBER]", help="Its member id.")] = "",
+    member: Annotated[str, typer.Argument(metavar="MEMBER", help="Its member id.")] = "",
     instance: Annotated[
         str | None, typer.Option("--instance", help="A static member's group.instance.id.")
     ] = None,
@@ -78,7 +78,7 @@ def rebalance(
 
 @groups.command()
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP...", help="Empty groups.")],
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Empty groups.")],
     url: UrlOption = None,
     bootstrap: BootstrapOption = None,
     token: TokenOption = None,
