@@ -16,6 +16,7 @@ import typer
 from coordinator_server import __version__
 from coordinator_server.groupcommands import groups
 from coordinator_server.logcommands import log
+from coordinator_server.wording import words
 
 app = typer.Typer(
     name="coordinator-server",
@@ -146,7 +147,7 @@ def _run(
 
         return supervisor.main(config)
     except (OSError, serving.CannotStart) as error:
-        logger.error("cannot_run", error=_words(error))
+        logger.error("cannot_run", error=words(error))
         return 1
 
 
@@ -154,13 +155,6 @@ def _hasten_imports() -> None:
     """A start is imports, of which nothing is garbage, and no plugin of pydantic has a say."""
     gc.disable()  # until `serving.calm_collector`
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-
-
-def _words(error: Exception) -> str:
-    """What an operator reads of it: no numbers of the system's errors."""
-    if not isinstance(error, OSError) or not error.strerror:
-        return str(error)
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 @app.command()

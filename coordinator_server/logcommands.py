@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from coordinator_server.wording import words
+
 if TYPE_CHECKING:
     from coordinator_server.logcopy import Copied
     from coordinator_server.mending import Damage
@@ -56,16 +58,16 @@ def _segments(path: Path | None, data: Path | None, partition: int | None) -> li
         chosen = logtool.partitions(data, partition)
         return [segment for each in chosen for segment in logtool.segments(each)]
     except FileNotFoundError as error:
-        _fail(f"{error.filename}: {error.strerror}", code=2)
+        _fail(words(error), code=2)
 
 
 def _say_what_is_not_read(segments: Sequence[Path]) -> None:
-    from coordinator_server import logtool
+    from coordinator_server import mending
 
     typer.echo(READS_ONLY, err=True)
     for directory in dict.fromkeys(segment.parent for segment in segments):
-        for left in logtool.unfinished(directory):
-            typer.echo(f"note: {left} {OF_COMPACTION}", err=True)
+        for left in mending.unfinished(directory):
+            typer.echo(f"note: {directory / left} {OF_COMPACTION}", err=True)
 
 
 @log.command()
@@ -88,7 +90,7 @@ def dump(
         except Malformed as error:
             _fail(f"{segment}, position {batch.position}, offset {record.offset}: {error}")
         except (CorruptLog, OSError) as error:
-            _fail(str(error))
+            _fail(words(error))
 
 
 @log.command()
@@ -107,7 +109,7 @@ def verify(
             try:
                 count += logtool.verify(segment, progress)
             except (CorruptLog, OSError) as error:
-                wrong.append(str(error))
+                wrong.append(words(error))
     for each in wrong:
         typer.echo(f"error: {each}", err=True)
     if wrong:
@@ -142,7 +144,6 @@ def repair(
     """Take damaged bytes out of the log, into a file beside it; what follows is kept."""
     from coordinator_server import logtool
     from coordinator_server.storage.base import CorruptLog
-    from coordinator_server.storage.segments.directory import DirectoryInUse
 
     if dry_run == yes:
         _fail("expected either --dry-run or --yes", code=2)
@@ -155,10 +156,8 @@ def repair(
             places = sum(_repair(segment, really=yes) for segment in found)
     except CorruptLog as error:
         _fail(f"{error}; move it away if the segments it was to replace are still there")
-    except DirectoryInUse as error:
-        _fail(error.strerror or str(error))
     except OSError as error:
-        _fail(str(error))
+        _fail(words(error))
     if not places:
         typer.echo("nothing is damaged")
     elif dry_run:
@@ -209,7 +208,6 @@ def checkpoint(
 ) -> None:
     """Put what a crash has left in the journal into the segments: plain Kafka directories then."""
     from coordinator_server import logtool
-    from coordinator_server.storage.segments.directory import DirectoryInUse
     from coordinator_server.storage.segments.journal import owners
     from coordinator_server.storage.segments.shares import WHOLE, empty_journal, take_over
 
@@ -232,10 +230,8 @@ def checkpoint(
             ]
             if not left:
                 take_over(data, [WHOLE], say)
-    except DirectoryInUse as error:
-        _fail(error.strerror or str(error))
     except OSError as error:
-        _fail(str(error))
+        _fail(words(error))
     if left:
         _fail("the journal is kept for the logs above; mend them and run this again")
     typer.echo("the journal was empty" if not found else "the journal is empty now")
@@ -316,12 +312,11 @@ def _copied(
     except interchange.CannotCopy as error:
         _fail(str(error), code=2)
     except DirectoryInUse as error:
-        _fail(error.strerror or str(error))
+        _fail(words(error))
     except CorruptLog as error:
         _fail(f"{error}; nothing was changed")
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}; nothing was changed")
+        _fail(f"{words(error)}; nothing was changed")
 
 
 def _tell_of(copied: "Copied", into: Path) -> None:

@@ -18,7 +18,6 @@ from coordinator_server.storage.segments.directory import LOCK_FILE, DirectoryIn
 from coordinator_server.storage.segments.journal import FILE_PREFIX
 from coordinator_server.storage.segments.segment import SUFFIX
 from coordinator_server.storage.segments.shares import await_nobody
-from coordinator_server.storage.segments.swap import CLEANED, DELETED, SWAP
 from protocol.batch import HEADER_BYTES, BatchHeader, LogRecord, check_crc, read_header
 from protocol.batch_records import iter_records
 from protocol.errors import Malformed
@@ -76,12 +75,6 @@ def partitions(data: Path, partition: int | None = None) -> list[Path]:
     if not found:
         raise FileNotFoundError(errno.ENOENT, f"no {name}, expected a data directory", str(data))
     return sorted(found, key=lambda each: int(each.name[len(TOPIC) + 1 :]))
-
-
-def unfinished(path: Path) -> list[Path]:
-    """What a compaction of a partition has made and not yet put in place, or replaced."""
-    made = [each for end in (CLEANED, SWAP, DELETED) for each in path.glob(f"*{SUFFIX}{end}")]
-    return sorted(made)
 
 
 def has_journal(data: Path) -> bool:

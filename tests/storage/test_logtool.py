@@ -262,6 +262,17 @@ def test_what_a_compaction_has_left_is_named_as_not_looked_at(tmp_path: Path, co
     assert [line.split()[1] for line in notes] == [str(each) for each in left]
 
 
+@pytest.mark.parametrize("command", [("repair", "--yes"), ("checkpoint",)])
+def test_a_directory_that_cannot_be_held_is_named_in_words(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    written(tmp_path, [commit(0)])
+    (tmp_path / ".lock").mkdir()
+    result = run(*command, "--data", tmp_path)
+    assert result.exit_code == 1
+    assert result.stderr.endswith(f"error: {tmp_path}/.lock: Is a directory\n")
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_repair_ends_an_interrupted_compaction_first(tmp_path: Path, *, whole: bool) -> None:
     segment = written(tmp_path, [commit(0)], [commit(1)])

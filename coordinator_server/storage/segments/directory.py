@@ -111,7 +111,11 @@ def _text(path: Path) -> str:
 
 
 def _lock(path: Path) -> int:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        why = f"log.dirs={path.parent}: {error.strerror}, expected a directory that can be written"
+        raise OSError(error.errno, why) from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

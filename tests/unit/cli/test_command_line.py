@@ -77,6 +77,13 @@ def test_a_data_directory_that_cannot_be_made_is_named_with_its_setting(tmp_path
     assert error == f"log.dirs={tmp_path}/file: {expected}"
 
 
+def test_a_data_directory_that_cannot_be_written_is_named_with_its_setting(tmp_path: Path) -> None:
+    (tmp_path / "data" / ".lock").mkdir(parents=True)
+    error = cannot_run("--log-dirs", tmp_path / "data", "--set", "http.listener=")
+    expected = "Is a directory, expected a directory that can be written"
+    assert error == f"log.dirs={tmp_path}/data: {expected}"
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_http_port_in_use_is_named_with_its_setting(tmp_path: Path, workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
