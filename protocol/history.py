@@ -31,8 +31,9 @@ The counts are exact, the arrays may have been cut. No value is larger than `MAX
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import Malformed
@@ -180,6 +181,9 @@ def _lists(value: RebalanceHistoryValue) -> tuple[Sequence[object], ...]:
     return value.joined, value.left, value.evicted, value.waited_for, value.rounds
 
 
+_NO_MEMBERS: Final = uvarint(1)
+
+
 class _Members:
     """Gives every member an index, in the order of its first mention."""
 
@@ -189,7 +193,9 @@ class _Members:
     def index(self, member: HistoryMember) -> bytes:
         return uvarint(self.indexes.setdefault(member, len(self.indexes)))
 
-    def list(self, members: Iterable[HistoryMember]) -> bytes:
+    def list(self, members: Sequence[HistoryMember]) -> bytes:
+        if not members:
+            return _NO_MEMBERS
         indexes = [self.index(member) for member in members]
         return uvarint(len(indexes) + 1) + b"".join(indexes)
 
@@ -197,10 +203,12 @@ class _Members:
 def _encode(value: RebalanceHistoryValue) -> bytes:
     members = _Members()
     culprit = members.index(value.culprit)
-    waits = [members.index(wait.member) + _LONG.pack(wait.waited_ms) for wait in value.waited_for]
+    waits = [
+        members.index(member) + _LONG.pack(waited_ms) for member, waited_ms in value.waited_for
+    ]
     rounds = [
-        _text(entry.reason) + members.index(entry.culprit) + _nullable(entry.client_reason)
-        for entry in value.rounds
+        _text(reason) + members.index(culprit) + _nullable(client_reason)
+        for reason, culprit, client_reason in value.rounds
     ]
     tail = (
         culprit,
@@ -224,9 +232,7 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
                 value.sync_phase_ms,
                 *value.counts,
             ),
-            _text(value.reason),
-            _text(value.outcome),
-            _text(value.state_before),
+            _words(value.reason, value.outcome, value.state_before),
             uvarint(len(members.indexes) + 1),
             *map(_member, members.indexes),
             *tail,
@@ -237,6 +243,12 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
 def _member(member: HistoryMember) -> bytes:
     member_id, instance_id, client_id, host = member
     return _text(member_id) + _nullable(instance_id) + _text(client_id) + _text(host)
+
+
+@lru_cache(maxsize=256)
+def _words(*words: str) -> bytes:
+    """Names of reasons, outcomes and states: there are a few of each."""
+    return b"".join(map(_text, words))
 
 
 def cut_text(text: str, limit: int = MAX_HISTORY_TEXT) -> bytes:

@@ -18,9 +18,6 @@ from coordinator_server.group.reasons import (
 )
 from protocol.history import (
     HistoryCounts,
-    HistoryMember,
-    HistoryRound,
-    HistoryWait,
     PackedHistory,
     RebalanceHistoryKey,
     RebalanceHistoryValue,
@@ -97,28 +94,28 @@ class PastEvents(Sequence[RebalanceEvent]):
 
 def pack(event: RebalanceEvent) -> PackedHistory:
     """A finished rebalance as the value of its record."""
-    counts = event.counts
-    # Members are tuples of the same fields on both sides.
+    same: Any = event
+    """Members, waits and rounds are tuples of the same fields on both sides."""
     return encode_history(
         RebalanceHistoryValue(
-            sequence=event.sequence,
-            generation_before=event.generation_before,
-            generation_after=event.generation_after,
-            started_ms=event.started_ms,
-            ended_ms=event.ended_ms,
-            join_phase_ms=event.join_phase_ms,
-            sync_phase_ms=event.sync_phase_ms,
-            reason=event.reason,
-            outcome=event.outcome,
-            state_before=event.state_before,
-            culprit=cast("HistoryMember", event.culprit),
-            client_reason=event.client_reason,
-            counts=HistoryCounts(event.members_before, event.members_after, *counts),
-            joined=cast("Sequence[HistoryMember]", event.joined),
-            left=cast("Sequence[HistoryMember]", event.left),
-            evicted=cast("Sequence[HistoryMember]", event.evicted),
-            waited_for=cast("Sequence[HistoryWait]", event.waited_for),
-            rounds=cast("Sequence[HistoryRound]", event.rounds),
+            event.sequence,
+            event.generation_before,
+            event.generation_after,
+            event.started_ms,
+            event.ended_ms,
+            event.join_phase_ms,
+            event.sync_phase_ms,
+            event.reason,
+            event.outcome,
+            event.state_before,
+            same.culprit,
+            event.client_reason,
+            HistoryCounts(event.members_before, event.members_after, *event.counts),
+            same.joined,
+            same.left,
+            same.evicted,
+            same.waited_for,
+            same.rounds,
         )
     )
 

@@ -94,7 +94,7 @@ class History:
 
         `members` counts those of now; who came and went in this turn is set off against it.
         """
-        cause = cause._replace(client_reason=_cut(cause.client_reason))
+        cause = _cut(cause)
         if self.rebalance is not None:
             self.rebalance.phase_began = now
             self._add_round(cause)
@@ -110,7 +110,7 @@ class History:
     def further_round(self, cause: Round) -> None:
         """Somebody disturbed the join phase under way."""
         if self.rebalance is not None:
-            self._add_round(cause._replace(client_reason=_cut(cause.client_reason)))
+            self._add_round(_cut(cause))
 
     def wait_was_for(self, culprits: Iterable[Culprit], now: int) -> None:
         """The group has waited for these since the phase began; one after the other adds up."""
@@ -192,5 +192,9 @@ class History:
             self.rebalance.rounds.append(cause)
 
 
-def _cut(reason: str | None) -> str | None:
-    return None if reason is None else reason[:MAX_REASON_CHARS]
+def _cut(cause: Round) -> Round:
+    """The cause, with no more of the client's reason than is kept."""
+    reason = cause.client_reason
+    if reason is None or len(reason) <= MAX_REASON_CHARS:
+        return cause
+    return cause._replace(client_reason=reason[:MAX_REASON_CHARS])

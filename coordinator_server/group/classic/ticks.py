@@ -64,15 +64,16 @@ def _due(group: ClassicGroup, now: int) -> list[tuple[int, str]]:
 
 def _next_look(group: ClassicGroup, now: int) -> int:
     """The next deadline; sessions of a large group are looked at a few at once."""
-    sessions = min(
-        min((member.session_deadline for member in group.members.values()), default=NEVER),
-        min((pending.session_deadline for pending in group.pending.values()), default=NEVER),
-    )
+    sessions = [member.session_deadline for member in group.members.values()]
+    sessions += [pending.session_deadline for pending in group.pending.values()]
+    deadline = min(sessions, default=NEVER)
     late = session_delay_ms(group)
     if late:
-        sessions = max(sessions, now + late)
-    operations = (group.purgatory.join, group.purgatory.sync)
-    return min(sessions, *(each.deadline for each in operations if each is not None), NEVER)
+        deadline = max(deadline, now + late)
+    for operation in (group.purgatory.join, group.purgatory.sync):
+        if operation is not None:
+            deadline = min(deadline, operation.deadline)
+    return deadline
 
 
 def session_delay_ms(group: ClassicGroup) -> int:
