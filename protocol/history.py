@@ -133,6 +133,8 @@ class HistoryHead(NamedTuple):
 
 _HEAD = struct.Struct(">hqiq")
 _BODY = struct.Struct(">qiqq7i")
+_FIXED = struct.Struct(">hqiqqiqq7i")
+"""Both."""
 _LONG = struct.Struct(">q")
 
 
@@ -207,7 +209,7 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
         members.index(member) + _LONG.pack(waited_ms) for member, waited_ms in value.waited_for
     ]
     rounds = [
-        _text(reason) + members.index(culprit) + _nullable(client_reason)
+        _words(reason) + members.index(culprit) + _nullable(client_reason)
         for reason, culprit, client_reason in value.rounds
     ]
     tail = (
@@ -224,8 +226,11 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
     )
     return b"".join(
         (
-            _HEAD.pack(HISTORY_VERSION, value.sequence, value.generation_after, value.ended_ms),
-            _BODY.pack(
+            _FIXED.pack(
+                HISTORY_VERSION,
+                value.sequence,
+                value.generation_after,
+                value.ended_ms,
                 value.started_ms,
                 value.generation_before,
                 value.join_phase_ms,
@@ -242,7 +247,7 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
 
 def _member(member: HistoryMember) -> bytes:
     member_id, instance_id, client_id, host = member
-    return _text(member_id) + _nullable(instance_id) + _text(client_id) + _text(host)
+    return b"".join((_text(member_id), _nullable(instance_id), _text(client_id), _text(host)))
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,8 @@
-"""Why a group rebalanced, who caused it and what it cost - as data."""
+"""Why a group rebalanced, who caused it and what it cost - as data.
+
+Nobody changes what has been observed. It is not frozen, because that takes three times as long to
+make, and every rebalance does.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,7 +114,7 @@ NOT_WRITTEN = -1
 """The sequence of a rebalance that is not in the log, because its tenure ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RebalanceStarted:
     """Provisional: a rebalance has begun. Counters count ends, not this."""
 
@@ -124,7 +128,7 @@ class RebalanceStarted:
     """Wall-clock milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RebalanceEvent:
     """A finished rebalance: from leaving Stable or Empty to Stable, Empty or the tenure's end."""
 
@@ -162,7 +166,7 @@ class RebalanceEvent:
         return self.join_phase_ms + self.sync_phase_ms
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MemberRemoved:
     """A member or a pending member id is gone."""
 
@@ -171,7 +175,7 @@ class MemberRemoved:
     member: Culprit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OffsetsRemoved:
     """Committed offsets are gone."""
 
@@ -180,7 +184,7 @@ class OffsetsRemoved:
     offsets: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Refused:
     """A request was refused; equal ones that follow are counted where they are kept."""
 
@@ -201,7 +205,7 @@ class Refused:
     """Told to every member alike; `member` is the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GroupRemoved:
     """A group is gone, and with it the history of its rebalances."""
 

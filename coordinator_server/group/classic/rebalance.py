@@ -173,7 +173,9 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
         group.protocol_name = None
         group.transition_to(_S.EMPTY, ctx.wall)
         value = metadata_value(group)
-        write_and_end(group, value, encode_value(value), Outcome.EMPTIED, ctx, out)
+        raw = encode_value(value)
+        size = record_bytes(group, raw)
+        write_and_end(group, value, raw, size, Outcome.EMPTIED, ctx, out)
 
 
 def _evict_absent_members(group: ClassicGroup, ctx: Context, out: Effects) -> None:
@@ -270,16 +272,19 @@ def write_and_end(
     group: ClassicGroup,
     value: GroupMetadataValue,
     raw: bytes,
+    size: int,
     outcome: Outcome,
     ctx: Context,
     out: Effects,
 ) -> None:
     """Write the group down, which is `raw` in the log, and the story of the rebalance that ends.
 
+    `size` is what `record_bytes` says of it.
+
     Both go into one append. Where that could not hold the story as well, the group's record goes
     alone: no assignment ever fails for its story.
     """
-    fits = record_bytes(group, raw) + story_bytes(group.group_id) <= ctx.limits.max_append_bytes
+    fits = size + story_bytes(group.group_id) <= ctx.limits.max_append_bytes
     written = fits and ctx.limits.history_retention_ms > 0
     event = end_rebalance(group, outcome, ctx, written=written)
     assert event is not None, "only a rebalance ends"

@@ -91,7 +91,7 @@ def _assign(
     group.transition_to(_S.STABLE, ctx.wall)
     if len(group.members) > 1:
         group.history.was_held_up_by(leader.culprit, ctx.now)
-    write_and_end(group, value, raw, Outcome.COMPLETED, ctx, out)
+    write_and_end(group, value, raw, size, Outcome.COMPLETED, ctx, out)
     for member in group.members.values():
         if member.sync_token is not None:
             out.reply(member.sync_token, _assignment(group, member), member.member_id)
