@@ -225,7 +225,7 @@ class App:
             self.refusals.observe,
             self.flapping.observe,
             self.events.observe,
-            log.log_observer(self._logger),
+            log.log_observer(),
         ]
         if self._choice.allow is not None:
             observers.append(self._tallies.observe)

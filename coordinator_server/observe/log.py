@@ -10,8 +10,10 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from coordinator_server.group.reasons import (
@@ -30,6 +32,7 @@ from coordinator_server.observe.forms import (
     started_form,
 )
 from coordinator_server.observe.librarylog import LibraryLog
+from coordinator_server.observe.rebalancelines import rebalance_line
 
 
 @contextmanager
@@ -53,6 +56,9 @@ with _hidden("rich"):
 Logger = FilteringBoundLogger
 
 MAX_WAITING_LINES = 10_000
+GATHER_SECONDS = 0.005
+"""What comes within this time after a line is written together with it."""
+GATHER_CHARS = 1 << 16
 MAX_LISTED = 20
 """Members listed in one line; the JSON API has them all."""
 
@@ -92,13 +98,27 @@ class LineWriter:
 
     def _run(self) -> None:
         while (line := self._waiting.get()) is not None:
-            self._put(line)
+            # More are likely to come: writing each by itself has the threads take turns at it.
+            time.sleep(GATHER_SECONDS)
+            self._put(self._gathered(line))
             if self._lost and self._waiting.empty():
                 lost, self._lost = self._lost, 0
-                self._put(self._lost_line(lost))
+                self._put([self._lost_line(lost)])
 
-    def _put(self, line: str) -> None:
-        rest = f"{line}\n".encode(errors="backslashreplace")
+    def _gathered(self, line: str) -> list[str]:
+        """A line and those that wait behind it, some kilobytes; the end stays in the queue."""
+        lines, size = [line], len(line)
+        while size < GATHER_CHARS and not self._waiting.empty():
+            following = self._waiting.get()
+            if following is None:
+                self._waiting.put(None)
+                break
+            lines.append(following)
+            size += len(following)
+        return lines
+
+    def _put(self, lines: Iterable[str]) -> None:
+        rest = "".join(f"{line}\n" for line in lines).encode(errors="backslashreplace")
         try:
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
@@ -108,6 +128,8 @@ class LineWriter:
 
 
 _writer: LineWriter | None = None
+_rebalance_line: Callable[[RebalanceEvent], str] | None = None
+"""Where lines are JSON: they are made by hand, since there may be very many of them."""
 
 
 def configure(
@@ -121,11 +143,13 @@ def configure(
         fd: the file descriptor to write to, by default the standard error.
         node_id: who writes, in every line, where several processes share a log.
     """
-    global _writer  # noqa: PLW0603 - the process has one log
+    global _writer, _rebalance_line  # noqa: PLW0603 - the process has one log
     terminal = os.isatty(fd)
     renderer = _renderer(line_format, terminal=terminal)
     close()
     _writer = LineWriter(fd, lambda lost: _render_lost(renderer, lost))
+    if renderer is _json_line:
+        _rebalance_line = partial(rebalance_line, limit=MAX_LISTED, node_id=node_id)
     structlog.configure(
         processors=[*_PROCESSORS, *_signed(node_id), renderer],
         wrapper_class=structlog.make_filtering_bound_logger(_level(level)),
@@ -137,7 +161,8 @@ def configure(
 
 def close() -> None:
     """Write what is still waiting, for at most a second."""
-    global _writer  # noqa: PLW0603 - the process has one log
+    global _writer, _rebalance_line  # noqa: PLW0603 - the process has one log
+    _rebalance_line = None
     if _writer is not None:
         _writer.close()
         _writer = None
@@ -196,18 +221,19 @@ def get_logger(**context: Any) -> Logger:
     return logger
 
 
-def log_observer(logger: Logger) -> Callable[[Observation], None]:
+def log_observer() -> Callable[[Observation], None]:
     """An observer that writes a line about everything that happens to groups.
 
     What it depends on of the settings is looked up now, not for every line.
     """
-    bound = logger.bind()
+    bound = get_logger().bind()
     tells_all = bound.is_enabled_for(logging.DEBUG)
+    tell_rebalance = _rebalance_teller(bound)
 
     def observe(observation: Observation) -> None:
         match observation:
             case RebalanceEvent():
-                bound.info("rebalance", **rebalance_form(observation, MAX_LISTED))
+                tell_rebalance(observation)
             case MemberRemoved():
                 bound.info("member_removed", **removal_form(observation))
             case OffsetsRemoved():
@@ -218,3 +244,12 @@ def log_observer(logger: Logger) -> Callable[[Observation], None]:
                 bound.debug("refused", **refused_form(observation))
 
     return observe
+
+
+def _rebalance_teller(bound: Logger) -> Callable[[RebalanceEvent], None]:
+    writer, line = _writer, _rebalance_line
+    if not bound.is_enabled_for(logging.INFO):
+        return lambda _event: None
+    if writer is None or line is None:
+        return lambda event: bound.info("rebalance", **rebalance_form(event, MAX_LISTED))
+    return lambda event: writer.write(line(event))

@@ -111,7 +111,7 @@ def test_a_rebalance_is_one_line_with_reason_and_culprit(
     reader, fd = pipe
     log.configure(line_format="json", fd=fd)
     crowd = tuple(Culprit(f"m{i}", None, "m", "/127.0.0.1") for i in range(5000))
-    log.log_observer(log.get_logger())(make_event(joined=crowd))
+    log.log_observer()(make_event(joined=crowd))
     (line,) = read_lines(reader)
     assert line["event"] == "rebalance"
     assert (line["group"], line["reason"]) == ("orders", "member_joined")
