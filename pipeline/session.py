@@ -16,6 +16,7 @@ from pipeline.source.datasource import register
 
 DEFAULT_MASTER: Final = "local[*]"
 _ROOT: Final = Path(__file__).resolve().parent.parent
+_LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
 
 
 def open_session(
@@ -66,6 +67,7 @@ _SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "false",
     "spark.sql.parquet.compression.codec": "snappy",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
 }
 
