@@ -92,7 +92,7 @@ class App:
         """
         self._config = config
         given = substitutes or Substitutes()
-        self._logger = log.get_logger()
+        self._logger = log.get_logger(config.log_level)
         self._clock = given.clock or SystemClock()
         self._ids = given.ids or SystemIds()
         self.counters = Counters()

@@ -215,10 +215,14 @@ def _render_lost(renderer: Processor, lost: int) -> str:
     return str(renderer(None, "warning", event))
 
 
-def get_logger(**context: Any) -> Logger:
-    """A logger whose lines all carry `context`."""
-    logger: Logger = structlog.get_logger(**context)
-    return logger
+def get_logger(level: str | None = None) -> Logger:
+    """A logger; one of a level of its own keeps to that also where nobody has set up the log."""
+    if level is None:
+        logger: Logger = structlog.get_logger()
+        return logger
+    wrapper = structlog.make_filtering_bound_logger(_level(level))
+    own: Logger = structlog.wrap_logger(None, wrapper_class=wrapper)
+    return own
 
 
 def log_observer() -> Callable[[Observation], None]:

@@ -12,9 +12,14 @@ from aiokafka import (  # type: ignore[import-untyped]
     TopicPartition,
 )
 from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
+from structlog.testing import capture_logs
 
 from coordinator_server.config import ConfigError
+from coordinator_server.groupcommands.kafka import KafkaConnection
 from coordinator_server.testing.server import TestCoordinator
+from protocol.api_keys import ApiKey
+from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
 
 PARTITION = TopicPartition("orders", 0)
 
@@ -100,6 +105,28 @@ def test_settings_are_taken_from_the_marker(coordinator: TestCoordinator) -> Non
     host, port = coordinator.bootstrap.split(":")
     with socket.create_connection((host, int(port))):
         assert coordinator._running().directory.this_node("PLAINTEXT").node_id == 7
+
+
+def lines_of_a_refusal(server: TestCoordinator) -> set[str]:
+    """The names of what the server logs when it refuses a heartbeat."""
+    host, port = server.bootstrap.split(":")
+    with capture_logs() as lines:
+        connection = KafkaConnection(host, int(port))
+        answer = connection.call(
+            ApiKey.HEARTBEAT, HeartbeatRequest(group_id="g", member_id="m", generation_id=1)
+        )
+        connection.close()
+    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    return {line["event"] for line in lines}
+
+
+def test_refusals_do_not_fill_the_output_of_tests(coordinator: TestCoordinator) -> None:
+    assert lines_of_a_refusal(coordinator) == set()
+
+
+@pytest.mark.coordinator({"log.level": "debug"})
+def test_refusals_are_printed_by_whoever_asks_for_them(coordinator: TestCoordinator) -> None:
+    assert lines_of_a_refusal(coordinator) == {"refused"}
 
 
 def test_wrong_setting_is_reported_by_name() -> None:

@@ -29,7 +29,7 @@ def read_lines(reader: int) -> list[dict[str, Any]]:
 def test_a_line_is_json_with_time_level_and_event_first(pipe: tuple[int, int]) -> None:
     reader, fd = pipe
     log.configure(line_format="json", fd=fd)
-    log.get_logger(node=1).info("server_started", port=9092)
+    log.get_logger().info("server_started", node=1, port=9092)
     (line,) = read_lines(reader)
     assert list(line) == ["timestamp", "level", "event", "node", "port"]
     assert (line["level"], line["event"], line["port"]) == ("info", "server_started", 9092)
