@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
+from struct import Struct
 from typing import Any, Protocol
 
 from coordinator_server.ports import Operation, Resource
@@ -122,18 +123,22 @@ class Route:
         """What stands between correlation id and body."""
 
 
-_routes: dict[tuple[int, int], Route] = {}
+ROUTES: dict[bytes, Route] = {}
+"""What `route` has made, by API key and version as they are in a request."""
+
+_pack_intent = Struct(">hh").pack
 
 
 def route(api_key: int, version: int) -> Route | None:
     """The way of a request; None for what is not served. Made when it is first asked for."""
-    known = _routes.get((api_key, version))
+    intent = _pack_intent(api_key, version)
+    known = ROUTES.get(intent)
     if known is not None:
         return known
     api = REGISTRY.get(api_key)
     if api is None or not api.min_version <= version <= api.max_version:
         return None
-    made = _routes[api_key, version] = Route(api, version)
+    made = ROUTES[intent] = Route(api, version)
     return made
 
 

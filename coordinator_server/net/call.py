@@ -32,7 +32,7 @@ class SessionCall:
         self,
         session: "Session",
         route: "Route",
-        correlation_id: int,
+        correlation_id: bytes,
         caller: Caller,
         request: Any,
         now_ms: int,

@@ -12,7 +12,7 @@ from struct import Struct
 from time import perf_counter
 from typing import Any, Final
 
-from coordinator_server.api.registry import Again, Route, route
+from coordinator_server.api.registry import ROUTES, Again, Route, route
 from coordinator_server.net.call import SessionCall
 from coordinator_server.net.context import SessionContext, Shell
 from coordinator_server.net.large import LARGE_BODY, decode_large
@@ -29,7 +29,7 @@ READ_AHEAD: Final = 65_536
 WRITE_AHEAD: Final = 262_144
 """Bytes of answers above which no further request is begun before they have been taken."""
 
-_pack_head = Struct(">ii").pack
+_pack_size = Struct(">i").pack
 
 
 class Session:
@@ -40,7 +40,7 @@ class Session:
         "_behind",
         "_broken",
         "_caller",
-        "_client",
+        "_clients",
         "_context",
         "_is_authenticated",
         "_is_draining",
@@ -92,8 +92,11 @@ class Session:
         self._repeat: Repeat | None = None
         self._is_working = False
         self._is_draining = False
-        self._client = b""
-        """The bytes `_caller.client_id` was read from."""
+        self._clients: dict[bool, bytes] = {}
+        """The bytes between correlation id and body that `_caller.client_id` was read from.
+
+        By whether the version is flexible: then there are tagged fields among them.
+        """
         self._is_authenticated = principal is not None
         self._caller = Caller(principal or ANONYMOUS, host, "", listener)
 
@@ -163,7 +166,8 @@ class Session:
             self._measure()
         if self.current is None and not waiting:
             self._behind = 0
-            self._settle()
+            if self._broken is not None or self._is_draining:
+                self._settle()
 
     def take(self) -> bytes:
         """What is to be sent; it counts as sent from now on."""
@@ -204,7 +208,7 @@ class Session:
     def send(self, call: SessionCall, body: bytes, error: int) -> None:
         """Send the answer of the request in progress."""
         tags = call.route.tags
-        answer = _pack_head(4 + len(tags) + len(body), call.correlation_id) + tags + body
+        answer = _pack_size(4 + len(tags) + len(body)) + call.correlation_id + tags + body
         self._out.append(answer)
         self._out_bytes += len(answer)
         self._answered(call, error)
@@ -248,17 +252,18 @@ class Session:
 
     def _serve(self, buffer: bytes, start: int, end: int) -> None:
         try:
-            api_key, version, correlation_id = read_intent(buffer, start, end)
-            way = route(api_key, version)
+            way = ROUTES.get(buffer[start : start + 4]) or self._way(buffer, start, end)
             if way is None:
-                self._unserved(api_key, version, correlation_id)
                 return
-            body = body_start(buffer, start, end, flexible=way.is_flexible)
-            if buffer[start + 8 : body] != self._client:
-                self._identify(buffer, start, end, body)
+            client = self._clients.get(way.is_flexible)
+            if client is not None and buffer.startswith(client, start + 8, end):
+                body = start + 8 + len(client)
+            else:
+                body = self._identify(way, buffer, start, end)
             if not self._is_authenticated and not way.api.before_authentication:
                 self._reject("unauthenticated", f"{way.api.key.name} before authentication")
                 return
+            correlation_id = buffer[start + 4 : start + 8]
             if end - body > LARGE_BODY:
                 self.current = call = self._call(way, correlation_id, None)
                 self._shell.run(self._serve_large(call, way, buffer, body, end))
@@ -298,7 +303,7 @@ class Session:
         else:
             self._reject("undecodable", f"{error!r} at {_origin(error)}")
 
-    def _call(self, way: Route, correlation_id: int, request: Any) -> SessionCall:
+    def _call(self, way: Route, correlation_id: bytes, request: Any) -> SessionCall:
         return SessionCall(
             self, way, correlation_id, self._caller, request, self._now_ms, self._began
         )
@@ -329,14 +334,22 @@ class Session:
         if response is not None:
             call.answer(response)
 
-    def _unserved(self, api_key: int, version: int, correlation_id: int) -> None:
-        """ApiVersions of a version too new is answered in version 0, all else ends the session."""
+    def _way(self, buffer: bytes, start: int, end: int) -> Route | None:
+        """The route of a request that has not been asked for before, if there is one.
+
+        ApiVersions of a version too new is answered in version 0, all else ends the session.
+        """
+        api_key, version, _ = read_intent(buffer, start, end)
+        way = route(api_key, version)
+        if way is not None:
+            return way
         plainest = route(ApiKey.API_VERSIONS, 0)
         if api_key == ApiKey.API_VERSIONS and plainest is not None:
-            self.current = call = self._call(plainest, correlation_id, None)
+            self.current = call = self._call(plainest, buffer[start + 4 : start + 8], None)
             self._refuse(call, ErrorCode.UNSUPPORTED_VERSION)
         else:
             self._reject("unsupported", f"there is no API {api_key} of version {version}")
+        return None
 
     def _refuse(self, call: SessionCall, error: ErrorCode) -> None:
         """Answer with an error only; end the session where no answer is allowed, or that fails."""
@@ -352,12 +365,16 @@ class Session:
         else:
             self.send(call, body, error)
 
-    def _identify(self, buffer: bytes, start: int, end: int, body: int) -> None:
+    def _identify(self, way: Route, buffer: bytes, start: int, end: int) -> int:
+        """Note who the client says it is; where the body of its request begins."""
+        body = body_start(buffer, start, end, flexible=way.is_flexible)
         header, _ = read_request_header(buffer, start, end)
         known = self._caller
-        self._client = buffer[start + 8 : body]
+        self._clients[way.is_flexible] = buffer[start + 8 : body]
         if header.client_id != known.client_id:
             self._caller = Caller(known.principal, known.host, header.client_id, known.listener)
+            self._clients = {way.is_flexible: self._clients[way.is_flexible]}
+        return body
 
     def _reject(self, reason: str, detail: str) -> None:
         self._context.counters.frames_refused[reason] += 1
