@@ -40,13 +40,18 @@ def handle(call: Call, request: HeartbeatRequest, services: Services) -> None:
         services.coordinator.submit(group_id, event)
 
 
+def again(call: Call, request: HeartbeatRequest, services: Services) -> "Again":
+    """What serves the request once more."""
+    return Again(call, request, services)
+
+
 class Again:
     """The same heartbeat once more: nothing is decoded, but the group is asked each time."""
 
-    __slots__ = ("_caller", "_group_id", "_renew", "_services", "success")
+    __slots__ = ("_caller", "_group_id", "_renew", "_services", "_success")
 
     def __init__(self, call: Call, request: HeartbeatRequest, services: Services) -> None:
-        self.success = _body(call.version, ErrorCode.NONE)
+        self._success = _body(call.version, ErrorCode.NONE)
         self._group_id = request.group_id
         self._caller = call.caller
         self._services = services
@@ -55,11 +60,10 @@ class Again:
         )
         self._renew = services.coordinator.renewal(request.group_id, heartbeat)
 
-    def __call__(self, now_ms: int, times: int) -> bool:
-        """Whether all are answered with `success`; if not, `handle` has to find the answer."""
-        return self._services.authorizer.allowed(
-            self._caller, _READ, _GROUP, self._group_id
-        ) and self._renew(now_ms, times)
+    def __call__(self, now_ms: int, times: int) -> bytes | None:
+        """A success for each of them; None: `handle` has to find the answer."""
+        allowed = self._services.authorizer.allowed(self._caller, _READ, _GROUP, self._group_id)
+        return self._success if allowed and self._renew(now_ms, times) else None
 
 
 def refuse(_request: HeartbeatRequest, error: ErrorCode, _version: int) -> HeartbeatResponse:

@@ -73,6 +73,59 @@ def handle(call: Call, request: OffsetFetchRequest, services: Services) -> None:
         _ask(call, query, request.require_stable, services, partial(answer.put, place))
 
 
+def again(call: Call, request: OffsetFetchRequest, services: Services) -> "Again | None":
+    """What serves the request once more, if it names the topics of one group."""
+    queries = _queries(call.version, request)
+    if call.version < FIRST_FLEXIBLE or len(queries) != 1:
+        return None
+    group_id, topics = queries[0]
+    return Again(call, group_id, topics, request.require_stable, services) if topics else None
+
+
+class Again:
+    """The same question once more: it is not decoded, and what is as it was not written again."""
+
+    __slots__ = (
+        "_ask",
+        "_body",
+        "_caller",
+        "_found",
+        "_group_id",
+        "_services",
+        "_topics",
+        "_write",
+    )
+
+    def __init__(
+        self, call: Call, group_id: str, topics: Topics, require_stable: bool, services: Services
+    ) -> None:
+        self._caller = call.caller
+        self._group_id = group_id
+        self._topics = topics
+        self._services = services
+        event = FetchOffsets(None, topics, require_stable)
+        self._ask = services.coordinator.fetching(group_id, event)
+        self._write = partial(_body, call.version)
+        self._found: Offsets | None = None
+        self._body = b""
+
+    def __call__(self, _now_ms: int, _times: int) -> bytes | None:
+        """What the group has now; None: `handle` has to find the answer."""
+        allowed, caller = self._services.authorizer.allowed, self._caller
+        if not allowed(caller, _DESCRIBE, Resource.GROUP, self._group_id):
+            return None
+        for topic, _ in self._topics:
+            if not allowed(caller, _DESCRIBE, Resource.TOPIC, topic):
+                return None
+        found = self._ask()
+        if found is None:
+            return None
+        if found != self._found:
+            self._found = found
+            self._body = self._write([Found(self._group_id, found)])
+        return self._body
+
+
 class Answer:
     """Collects what is found of each group, and is sent when the last has come."""
 
@@ -170,14 +223,19 @@ def _deliver(
 
 
 def _send(call: Call, found: Sequence[Found]) -> None:
-    if call.version >= FIRST_BATCHED:
-        groups = [fetched_group(*each) for each in found]
-        call.answer_body(fetched(groups), found[0].error if len(found) == 1 else ErrorCode.NONE)
-    elif call.version >= FIRST_FLEXIBLE:
-        ((_, offsets, error),) = found
-        call.answer_body(fetched_alone(offsets, error), error)
+    if call.version >= FIRST_FLEXIBLE:
+        error = found[0].error if len(found) == 1 else ErrorCode.NONE
+        call.answer_body(_body(call.version, found), error)
     else:
         call.answer(_response(call.version, found))
+
+
+def _body(version: int, found: Sequence[Found]) -> bytes:
+    """The body of a flexible response."""
+    if version >= FIRST_BATCHED:
+        return fetched([fetched_group(*each) for each in found])
+    ((_, offsets, error),) = found
+    return fetched_alone(offsets, error)
 
 
 def _failed(version: int, query: Query, error: ErrorCode) -> Found:

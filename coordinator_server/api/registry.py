@@ -81,11 +81,11 @@ REGISTRY = {int(api.key): api for api in _ROWS}
 class Again(Protocol):
     """A request whose bytes have come before, but for the correlation id."""
 
-    success: bytes
-    """The body of the answer."""
+    def __call__(self, now_ms: int, times: int) -> bytes | None:
+        """The body that answers each of so many; None: nothing has happened yet.
 
-    def __call__(self, now_ms: int, times: int) -> bool:
-        """Whether so many of the request are served, each with `success`; False: none is yet."""
+        As long as it is the same, it is the same object.
+        """
         ...
 
 
@@ -117,8 +117,8 @@ class Route:
         self.handle: Callable[..., Any] = module.handle
         self.is_async = inspect.iscoroutinefunction(module.handle)
         self.refuse: Callable[..., Any] = module.refuse
-        self.again: Callable[..., Again] | None = getattr(module, "Again", None)
-        """Made of a request, it serves the same bytes of the same connection once more."""
+        self.again: Callable[..., Again | None] | None = getattr(module, "again", None)
+        """Makes of a request what serves the same bytes of the same connection once more."""
         self.tags = b"\0" if response_header_version(api.key, version) else b""
         """What stands between correlation id and body."""
 

@@ -1,5 +1,6 @@
 """OffsetCommit and OffsetFetch of a group."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from coordinator_server.group.classic.state import ClassicGroupState
@@ -15,6 +16,7 @@ from coordinator_server.group.effects import (
     Committed,
     Effects,
     Fetched,
+    FetchedTopic,
     Refuse,
     Rule,
     WriteOffsets,
@@ -135,5 +137,9 @@ def _chars(text: str) -> int:
 
 def fetch(group: GroupMemory, event: FetchOffsets, _ctx: Context, out: Effects) -> None:
     """Tell offsets; there is no error for what does not exist, its offset is -1."""
-    topics = group.offsets.fetch(event.topics, require_stable=event.require_stable)
-    out.reply(event.token, Fetched(topics))
+    out.reply(event.token, Fetched(fetched(group, event)))
+
+
+def fetched(group: GroupMemory, event: FetchOffsets) -> Sequence[FetchedTopic]:
+    """What there is of what is asked for; nothing changes by that."""
+    return group.offsets.fetch(event.topics, require_stable=event.require_stable)

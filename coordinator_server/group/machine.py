@@ -4,7 +4,7 @@
 what time it is. Deletion and re-creation of the group happen behind the same door.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from coordinator_server.group.classic.describe import describe
@@ -24,7 +24,7 @@ from coordinator_server.group.classic.state import (
 from coordinator_server.group.classic.sync import sync
 from coordinator_server.group.classic.ticks import tick
 from coordinator_server.group.classic.validation import group_not_found, group_unknown
-from coordinator_server.group.commits import commit, fetch, reset_offsets
+from coordinator_server.group.commits import commit, fetch, fetched, reset_offsets
 from coordinator_server.group.context import Context
 from coordinator_server.group.deletion import (
     delete_group,
@@ -33,7 +33,7 @@ from coordinator_server.group.deletion import (
     forget_oldest_rebalances,
     topics_deleted,
 )
-from coordinator_server.group.effects import Effects, WriteOffsets
+from coordinator_server.group.effects import Effects, FetchedTopic, WriteOffsets
 from coordinator_server.group.events import (
     CommitOffsets,
     DeleteGroup,
@@ -107,6 +107,10 @@ class Group(GroupMemory):
         What nearly every request is needs no Effects. A bug raises whatever it raises.
         """
         return self.classic is not None and renew(self.classic, heartbeat, now)
+
+    def fetched(self, event: FetchOffsets) -> Sequence[FetchedTopic]:
+        """What `handle` would tell of an event that only asks."""
+        return fetched(self, event)
 
     def next_deadline(self) -> int:
         """When to send a Tick, at the latest (monotonic milliseconds); NEVER if nothing is due."""

@@ -27,8 +27,10 @@ class Repeat:
         "_answer_end",
         "_begin",
         "_between",
+        "_body",
         "_end",
         "_length",
+        "_tags",
         "api_key",
         "counted",
     )
@@ -42,9 +44,9 @@ class Repeat:
         self._begin = _pack_size(end - start) + buffer[start : start + 4]
         self._end = buffer[start + 8 : end]
         self._between = self._end + self._begin
-        self._answer_end = way.tags + again.success
-        self._answer_begin = _pack_size(4 + len(self._answer_end))
-        self._answer_between = self._answer_end + self._answer_begin
+        self._tags = way.tags
+        self._body: bytes | None = None
+        self._answer_begin = self._answer_between = self._answer_end = b""
 
     def holds(self, buffer: bytes, start: int, end: int) -> bool:
         """Whether a frame is this request."""
@@ -59,12 +61,22 @@ class Repeat:
             return None
         length = self._length
         if len(chunk) == length:
-            if chunk[_REST:] != self._end or not self._again(now_ms, 1):
+            if chunk[_REST:] != self._end or not self._ask(now_ms, 1):
                 return None
             return self._answer_begin + chunk[_ID:_REST] + self._answer_end, 1
         ids = [chunk[at : at + 4] for at in range(_ID, len(chunk), length)]
         if self._begin + self._between.join(ids) + self._end != chunk:
             return None
-        if not self._again(now_ms, len(ids)):
+        if not self._ask(now_ms, len(ids)):
             return None
         return self._answer_begin + self._answer_between.join(ids) + self._answer_end, len(ids)
+
+    def _ask(self, now_ms: int, times: int) -> bool:
+        """Whether there is an answer, laid out for the frames it goes into."""
+        body = self._again(now_ms, times)
+        if body is not self._body and body is not None:
+            self._body = body
+            self._answer_end = self._tags + body
+            self._answer_begin = _pack_size(4 + len(self._answer_end))
+            self._answer_between = self._answer_end + self._answer_begin
+        return body is not None

@@ -29,6 +29,9 @@ READ_AHEAD: Final = 65_536
 WRITE_AHEAD: Final = 262_144
 """Bytes of answers above which no further request is begun before they have been taken."""
 
+LONGEST_REPEATED: Final = 16_384
+"""Bytes of a request that is remembered, lest it come again."""
+
 _pack_size = Struct(">i").pack
 
 
@@ -49,6 +52,7 @@ class Session:
         "_out",
         "_out_bytes",
         "_repeat",
+        "_seen",
         "_served",
         "_services",
         "_shell",
@@ -90,6 +94,8 @@ class Session:
         self._served: list[int] = []
         """The API keys of what has been answered since then."""
         self._repeat: Repeat | None = None
+        self._seen = 0
+        """Hash of the last request that may be repeated, but for its correlation id."""
         self._is_working = False
         self._is_draining = False
         self._clients: dict[bool, bytes] = {}
@@ -273,16 +279,26 @@ class Session:
             self._undecodable(error)
             return
         self.current = call = self._call(way, correlation_id, request)
-        if way.again is not None and self._context.faults is None:
+        if way.again is not None:
             self._remember(call, way.again, buffer, start, end)
         self._handle(call, way)
 
     def _remember(
-        self, call: SessionCall, make: Callable[..., Again], buffer: bytes, start: int, end: int
+        self,
+        call: SessionCall,
+        make: Callable[..., Again | None],
+        buffer: bytes,
+        start: int,
+        end: int,
     ) -> None:
+        """Be ready for what has now come twice."""
+        seen, self._seen = self._seen, hash(buffer[start + 8 : end])
+        if seen != self._seen or end - start > LONGEST_REPEATED or self._context.faults is not None:
+            return
         if self._repeat is None or not self._repeat.holds(buffer, start, end):
             again = make(call, call.request, self._services)
-            self._repeat = Repeat(call.route, again, buffer, start, end)
+            if again is not None:
+                self._repeat = Repeat(call.route, again, buffer, start, end)
 
     async def _serve_large(
         self, call: SessionCall, way: Route, buffer: bytes, body: int, end: int

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from coordinator_server.group.events import Event, Heartbeat, Tick
+from coordinator_server.group.effects import FetchedTopic
+from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Tick
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.purgatory import NEVER
 
@@ -62,6 +64,19 @@ class GroupActor:
         else:
             self._turn(event)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is ahead of an event, and all that it could see is durable."""
+        return (
+            not self._busy
+            and self._mailbox is None
+            and self.last_append <= self._tenure.writer.durable
+        )
+
+    def fetched(self, event: FetchOffsets) -> Sequence[FetchedTopic] | None:
+        """What the group tells at once, if nothing is ahead of the event."""
+        return self.group.fetched(event) if self.is_settled else None
+
     def renew(self, heartbeat: Heartbeat, now: int, times: int) -> bool:
         """Take heartbeats at once, if nothing is ahead of them and all is well with the member.
 
@@ -69,12 +84,7 @@ class GroupActor:
         result each time.
         """
         group = self.group
-        if (
-            self._busy
-            or self._mailbox is not None
-            or self.last_append > self._tenure.writer.durable
-            or not group.renew(heartbeat, now)
-        ):
+        if not self.is_settled or not group.renew(heartbeat, now):
             return False
         for _ in range(times - 1):
             group.renew(heartbeat, now)

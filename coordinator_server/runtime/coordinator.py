@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from coordinator_server.group.effects import Refuse
-from coordinator_server.group.events import Event, Heartbeat
+from coordinator_server.group.effects import FetchedTopic, Refuse
+from coordinator_server.group.events import Event, FetchOffsets, Heartbeat
 from coordinator_server.group.machine import Group
 from coordinator_server.group.reasons import Culprit
 from coordinator_server.runtime.actor import GroupActor
@@ -83,6 +83,16 @@ class Coordinator:
         """
         partition = self.partitions[self._partition_of[group_id]]
         return partial(partition.renew, group_id, heartbeat)
+
+    def fetching(
+        self, group_id: str, event: FetchOffsets
+    ) -> Callable[[], Sequence[FetchedTopic] | None]:
+        """A function that tells what a group would answer, there and then.
+
+        None: `submit` has to find the answer. The event's token is not looked at.
+        """
+        partition = self.partitions[self._partition_of[group_id]]
+        return partial(partition.fetched, group_id, event)
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted, and with them every offset of theirs."""

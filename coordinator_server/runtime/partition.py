@@ -1,11 +1,13 @@
 """A log partition of the coordinator: one tenure after another, and what lies between them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
-from coordinator_server.group.events import Event, Heartbeat
+from coordinator_server.group.effects import FetchedTopic
+from coordinator_server.group.events import Event, FetchOffsets, Heartbeat
+from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.loader import Loader
@@ -83,11 +85,20 @@ class Partition:
 
     def renew(self, group_id: str, heartbeat: Heartbeat, now: int, times: int) -> bool:
         """Take heartbeats at once, if that is all there is to them; see Coordinator."""
+        actor = self._actor(group_id)
+        return actor is not None and actor.renew(heartbeat, now, times)
+
+    def fetched(self, group_id: str, event: FetchOffsets) -> Sequence[FetchedTopic] | None:
+        """What a group tells at once; see Coordinator."""
+        actor = self._actor(group_id)
+        return None if actor is None else actor.fetched(event)
+
+    def _actor(self, group_id: str) -> GroupActor | None:
+        """The actor of a group in memory, if it may be asked."""
         tenure = self.tenure
         if tenure is None or self.state is not _ACTIVE or not tenure.log.is_current():
-            return False
-        actor = tenure.actors.get(group_id)
-        return actor is not None and actor.renew(heartbeat, now, times)
+            return None
+        return tenure.actors.get(group_id)
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted: no group remembers an offset of theirs from now on."""

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.group.context import Limits
-from coordinator_server.group.effects import DONE, Result
-from coordinator_server.group.events import Event, Heartbeat
+from coordinator_server.group.effects import DONE, Fetched, Result
+from coordinator_server.group.events import Event, FetchOffsets, Heartbeat
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.reasons import Observation
 from coordinator_server.ids import CountingIds
@@ -180,8 +180,14 @@ class Node:
         self.loop.enter(self._submit, request.group, request.event)
 
     def _submit(self, group: str, event: Event) -> None:
-        """A heartbeat that needs no turn has none, as if it had come before."""
+        """What needs no turn has none, as if it had come before."""
         now = self._clock.monotonic_ms()
+        if isinstance(event, FetchOffsets):
+            found = self.coordinator.fetching(group, event)()
+            if found is not None:
+                assert isinstance(event.token, Ticket)
+                event.token.resolve(Fetched(found))
+                return
         if isinstance(event, Heartbeat) and self.coordinator.renewal(group, event)(now, 1):
             assert isinstance(event.token, Ticket)
             event.token.resolve(DONE)

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from coordinator_server.api.registry import route
 from coordinator_server.api.services import Services
-from coordinator_server.group.effects import Refuse, Result
-from coordinator_server.group.events import Event, Heartbeat
+from coordinator_server.group.effects import FetchedTopic, Refuse, Result
+from coordinator_server.group.events import Event, FetchOffsets, Heartbeat
 from coordinator_server.group.reasons import Culprit
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.runtime.coordinator import GroupList, ListedGroup
@@ -58,6 +58,12 @@ class FakeCoordinator:
     def renewal(self, _group_id: str, _heartbeat: Heartbeat) -> Callable[[int, int], bool]:
         """Leave every heartbeat to `submit`."""
         return lambda _now, _times: False
+
+    def fetching(
+        self, _group_id: str, _event: FetchOffsets
+    ) -> Callable[[], Sequence[FetchedTopic] | None]:
+        """Leave every question to `submit`."""
+        return lambda: None
 
     def resolve(self, index: int, result: Result) -> None:
         """Answer the event that was submitted as number `index`."""
