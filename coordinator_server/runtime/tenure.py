@@ -105,6 +105,8 @@ class Tenure:
         self._outbox: deque[Leaving] = deque()
         """What may leave and has not yet: only where there is very much of it."""
         self._is_sending = False
+        self._have_waited: dict[GroupActor, list[str]] = {}
+        """Members whose replies were held and have now left."""
         self._rest: asyncio.Handle | None = None
         """Sends the rest in the next turn of the event loop."""
 
@@ -193,7 +195,7 @@ class Tenure:
             # A group that has just ended is forgotten when that is durable.
             if effects.replies or effects.observed or actor.group.is_vacant:
                 self.writer.hold(actor, event, effects)
-        else:
+        elif effects.replies or effects.observed:
             self._send(Leaving(actor, event, effects, was_held=False))
 
     def report_bug(self, group_id: str, bug: TurnFailed) -> None:
@@ -222,6 +224,7 @@ class Tenure:
         left = _REPLIES_PER_TURN
         while self._outbox and left > 0:
             left -= self._send_first(left)
+        self._renew_sessions()
         if self._outbox:
             self._rest = asyncio.get_running_loop().call_soon(self._send_some)
         else:
@@ -282,12 +285,19 @@ class Tenure:
         self._send(*(Leaving(*each, was_held=True) for each in held))
 
     def _released(self, actor: GroupActor, replies: Iterable[Reply]) -> None:
-        """Members that had to wait have their sessions start anew."""
+        """Remember which members had to wait; a group that has ended is forgotten."""
         members = [reply.member_id for reply in replies if reply.member_id is not None]
-        if members and not self.ended:
-            actor.post(Released(members))
+        if members:
+            self._have_waited.setdefault(actor, []).extend(members)
         elif actor.group.is_vacant and not self.ended:
             self.forget(actor)
+
+    def _renew_sessions(self) -> None:
+        """Members that had to wait have their sessions start anew: one turn for all of a group."""
+        have_waited, self._have_waited = self._have_waited, {}
+        for actor, members in have_waited.items():
+            if not self.ended:
+                actor.post(Released(members))
 
     def _send_away(self, actor: GroupActor, failure: Failure) -> None:
         """Stop an actor and answer whoever waits for it."""
