@@ -10,32 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from protocol import history, records, subscription
 from protocol.batch import Header, LogRecord, build_batch
-from protocol.history import (
-    HistoryCounts,
-    HistoryMember,
-    HistoryRound,
-    RebalanceHistoryKey,
-    RebalanceHistoryValue,
-    encode_history,
-    encode_history_key,
-)
 from protocol.java import partition_for
 from protocol.offset_value import OffsetCommitValue
-from protocol.records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-    OffsetCommitKey,
-    encode_key,
-    encode_value,
-)
-from protocol.subscription import (
-    Assignment,
-    Subscription,
-    encode_assignment,
-    encode_subscription,
-)
 
 LOG_PARTITIONS = 50
 TOPIC_PARTITIONS = 12
@@ -78,9 +56,9 @@ class Group:
         """The commit of one partition."""
         partition = self.random.randrange(TOPIC_PARTITIONS)
         self.offsets[partition] += self.random.randrange(500)
-        key = OffsetCommitKey(self.name, self.topic, partition)
+        key = records.OffsetCommitKey(self.name, self.topic, partition)
         value = OffsetCommitValue(self.offsets[partition], 4, "", at)
-        return LogRecord(encode_key(key), encode_value(value), at)
+        return LogRecord(records.encode_key(key), records.encode_value(value), at)
 
     def rebalance(self, at: int) -> list[LogRecord]:
         """One member goes or comes, and the group has a new generation."""
@@ -89,7 +67,7 @@ class Group:
         reason = REASONS[self.random.randrange(2)] if leaves else REASONS[2]
         self.generation += 1
         took = self.random.randrange(3, 3_000)
-        value = GroupMetadataValue(
+        value = records.GroupMetadataValue(
             "consumer", self.generation, "range", self.members[0], at - 5, self._metadata()
         )
         headers: tuple[Header, ...] = (
@@ -101,15 +79,16 @@ class Group:
             ("rb.join_end", b"%d" % (at - 5)),
             ("rb.prev_gen", b"%d" % (self.generation - 1)),
         )
-        group = LogRecord(encode_key(GroupMetadataKey(self.name)), encode_value(value), at, headers)
+        key = records.encode_key(records.GroupMetadataKey(self.name))
+        group = LogRecord(key, records.encode_value(value), at, headers)
         return [group, self._history(at, took, reason, culprit, leaves=leaves)]
 
     def _history(self, at: int, took: int, reason: str, culprit: str, *, leaves: bool) -> LogRecord:
         """What coordinator-server writes beside the group's record: the rebalance's own."""
-        who = HistoryMember(culprit, None, culprit.rsplit("-", 1)[0], "/10.0.0.7")
+        who = history.HistoryMember(culprit, None, culprit.rsplit("-", 1)[0], "/10.0.0.7")
         is_evicted = reason == "session_expired"
         before = len(self.members) + (1 if leaves else -1)
-        value = RebalanceHistoryValue(
+        value = history.RebalanceHistoryValue(
             sequence=self.generation,
             generation_before=self.generation - 1,
             generation_after=self.generation,
@@ -122,17 +101,17 @@ class Group:
             state_before="Stable" if before else "Empty",
             culprit=who,
             client_reason=None,
-            counts=HistoryCounts(
+            counts=history.HistoryCounts(
                 before, len(self.members), not leaves, leaves and not is_evicted, is_evicted, 0, 1
             ),
             joined=[] if leaves else [who],
             left=[who] if leaves and not is_evicted else [],
             evicted=[who] if is_evicted else [],
             waited_for=[],
-            rounds=[HistoryRound(reason, who, None)],
+            rounds=[history.HistoryRound(reason, who, None)],
         )
-        key = RebalanceHistoryKey(self.name, self.generation, self.generation)
-        return LogRecord(encode_history_key(key), encode_history(value), at)
+        key = history.RebalanceHistoryKey(self.name, self.generation, self.generation)
+        return LogRecord(history.encode_history_key(key), history.encode_history(value), at)
 
     def _start(self) -> str:
         self.started += 1
@@ -140,19 +119,21 @@ class Group:
         self.members.append(member)
         return member
 
-    def _metadata(self) -> list[MemberMetadata]:
-        subscription = encode_subscription(Subscription([self.topic]))
+    def _metadata(self) -> list[records.MemberMetadata]:
+        subscribed = subscription.encode_subscription(subscription.Subscription([self.topic]))
         count = len(self.members)
         return [
-            MemberMetadata(
+            records.MemberMetadata(
                 member,
                 None,
                 member.rsplit("-", 1)[0],
                 f"/10.0.0.{number}",
                 300_000,
                 45_000,
-                subscription,
-                encode_assignment(Assignment({self.topic: range(number, TOPIC_PARTITIONS, count)})),
+                subscribed,
+                subscription.encode_assignment(
+                    subscription.Assignment({self.topic: range(number, TOPIC_PARTITIONS, count)})
+                ),
             )
             for number, member in enumerate(self.members)
         ]
@@ -228,10 +209,10 @@ def main() -> None:
     given = vars(parser.parse_args())
     directory = given.pop("directory")
     try:
-        records = write(directory, Size(**given))
+        written = write(directory, Size(**given))
     except FileExistsError:
         raise SystemExit(f"error: {directory}: is there already, expected a new one") from None
-    print(f"{records:,} records in {directory}")
+    print(f"{written:,} records in {directory}")
 
 
 if __name__ == "__main__":
