@@ -56,6 +56,13 @@ def response_encoder(api_key: int, version: int) -> Encoder:
 
 
 @cache
+def part_encoder(part: type[object], api_key: int, version: int) -> Encoder:
+    """Writes an element of an array, for who writes a long one bit by bit; raises UnknownApi."""
+    api = _checked(api_key, version)
+    return compile_encoder(part, version, flexible=api.is_flexible(version))
+
+
+@cache
 def request_encoder(api_key: int, version: int) -> Encoder:
     """Writes the body of a request; raises UnknownApi."""
     api = _checked(api_key, version)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import merge
 from re import Pattern
 
 from coordinator_server.group.reasons import GroupRemoved, Observation, RebalanceEvent
@@ -132,7 +133,11 @@ class GroupSeries:
             yield ""
 
     def _all_groups(self, page: _Page) -> Iterator[str]:
-        for number, group_id in enumerate(self._status.group_ids()):
+        ids: list[list[str]] = []
+        for some in self._status.group_ids():
+            ids.append(some)
+            yield ""
+        for number, group_id in enumerate(merge(*ids)):
             if number % AT_ONCE == 0:
                 yield ""
             if not self._choice.wants(group_id):

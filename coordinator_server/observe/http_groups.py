@@ -1,8 +1,11 @@
 """The JSON API's answers about groups; they only read."""
 
+import asyncio
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import islice
 from typing import Any
 
 from aiohttp import web
@@ -26,6 +29,8 @@ MAX_EVENTS = 100
 HOUR_MS = 3_600_000
 MAX_LISTED = 100_000
 """Groups in one answer, if a request does not say how many it wants."""
+AT_ONCE = 500
+"""Ids that are put in order before others get their turn."""
 
 
 class GroupRoutes:
@@ -53,11 +58,10 @@ class GroupRoutes:
 
     async def _list(self, request: web.Request) -> Any:
         limit = whole_number(request.query, "limit", MAX_LISTED, least=1)
-        ids = self._status.group_ids()
         after = request.query.get("after")
-        start = 0 if after is None else bisect_right(ids, after)
-        wanted = ids[start : start + limit]
-        is_last = start + limit >= len(ids)
+        wanted = await self._ids_after(after, limit + 1)
+        is_last = len(wanted) <= limit
+        del wanted[limit:]
         end = {
             "findings": [finding_form(finding) for finding in self._flapping.findings(None)],
             "next": None if is_last else wanted[-1],
@@ -65,6 +69,20 @@ class GroupRoutes:
         return await stream(
             request, '{"groups": ', self._listed(wanted), f", {json.dumps(end)[1:-1]}}}"
         )
+
+    async def _ids_after(self, after: str | None, at_most: int) -> list[str]:
+        """The first ids in order; of each list no more than these can be among them."""
+        lists: list[list[str]] = []
+        for ids in self._status.group_ids():
+            start = 0 if after is None else bisect_right(ids, after)
+            lists.append(ids[start : start + at_most])
+            await asyncio.sleep(0)
+        found: list[str] = []
+        for number, group_id in enumerate(islice(merge(*lists), at_most), start=1):
+            found.append(group_id)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return found
 
     def _listed(self, ids: Sequence[str]) -> Iterator[Form]:
         since = self._wall_ms() - HOUR_MS

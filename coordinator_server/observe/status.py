@@ -219,8 +219,11 @@ class StatusSource(Protocol):
         """All groups."""
         ...
 
-    def group_ids(self) -> Sequence[str]:
-        """The ids of all groups, sorted: for lists too long to be made in one turn of the loop."""
+    def group_ids(self) -> Iterator[list[str]]:
+        """The ids of all groups, some at a time: all may be too many for one turn of the loop.
+
+        The ids of each list are sorted.
+        """
         ...
 
     def summary(self, group_id: str) -> GroupSummary | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -31,7 +31,8 @@ class ListedGroup(NamedTuple):
 class GroupList(NamedTuple):
     """All groups, or what keeps us from listing them."""
 
-    groups: Sequence[ListedGroup]
+    groups: Iterable[ListedGroup]
+    """Looked at one by one: there may be too many for one turn of the event loop."""
     error: ErrorCode
 
 
@@ -123,13 +124,13 @@ class Coordinator:
         """ListGroups of this node."""
         if any(p.state is PartitionState.LOADING for p in self.partitions):
             return GroupList((), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        listed = [
+        listed = (
             ListedGroup(
                 group.group_id, group.classic.protocol_type or "", group.classic.state, "classic"
             )
             for group in self.groups()
             if group.classic is not None
-        ]
+        )
         return GroupList(listed, ErrorCode.NONE)
 
     def partition_states(self) -> Counter[PartitionState]:

@@ -1,6 +1,7 @@
 """The coordinator as the observers see it: counts, groups, and whom a rebalance waits for."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from coordinator_server.group.classic.state import (
     CONSUMER_PROTOCOL_TYPE,
@@ -19,7 +20,7 @@ from coordinator_server.observe.status import (
     OffsetStatus,
     WaitingStatus,
 )
-from coordinator_server.runtime.census import gauges_of, take_census
+from coordinator_server.runtime.census import AT_ONCE, gauges_of, take_census
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.waiting import awaited_members, waiting_status
 from protocol.errors import Malformed
@@ -63,10 +64,12 @@ class CoordinatorStatus:
         """All groups."""
         return [_summary(group) for group in self._classic()]
 
-    def group_ids(self) -> Sequence[str]:
-        """The ids of all groups, sorted."""
+    def group_ids(self) -> Iterator[list[str]]:
+        """The ids of all groups, some at a time, which are sorted."""
         groups = self._coordinator.groups()
-        return sorted(group.group_id for group in groups if group.classic is not None)
+        ids = (group.group_id for group in groups if group.classic is not None)
+        while some := sorted(islice(ids, AT_ONCE)):
+            yield some
 
     def summary(self, group_id: str) -> GroupSummary | None:
         """A group as it is listed, or None."""

@@ -268,7 +268,8 @@ async def test_while_a_partition_loads_everybody_but_heartbeats_is_told_so(desk:
     assert desk.coordinator.list_groups().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     desk.memory.release(partition.index)
     await opened(partition)
-    assert desk.coordinator.list_groups() == ([], ErrorCode.NONE)
+    groups, error = desk.coordinator.list_groups()
+    assert (list(groups), error) == ([], ErrorCode.NONE)
 
 
 async def _look(seat: Seat) -> None:

@@ -1,6 +1,7 @@
 """A coordinator that writes down what it is asked, and services round it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -150,6 +151,18 @@ def ask(api: ApiKey, version: int, services: Services, /, **fields: Any) -> Aske
     body = request_encoder(api, version)(load_api(api).request(**fields))
     call = Asked(version, api_key=api)
     response = way.handle(call, way.decode(body, 0, len(body)), services)
+    if way.is_async:
+        response = _end_of(response)
     if response is not None:
         call.answer(response)
     return call
+
+
+def _end_of(handling: Coroutine[Any, Any, Any]) -> Any:
+    """What comes of a handler that waits for nothing, and only lets others have their turns."""
+    with closing(handling):
+        while True:
+            try:
+                handling.send(None)
+            except StopIteration as end:
+                return end.value

@@ -167,9 +167,9 @@ class FakeStatus:
         """All."""
         return list(self.summaries.values())
 
-    def group_ids(self) -> Sequence[str]:
+    def group_ids(self) -> Iterator[list[str]]:
         """Sorted."""
-        return sorted(self.summaries)
+        yield sorted(self.summaries)
 
     def summary(self, group_id: str) -> GroupSummary | None:
         """One."""

@@ -1,12 +1,20 @@
 """ListGroups."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import cast
+
 import pytest
 
+from coordinator_server.api.list_groups import AT_ONCE, handle
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.coordinator import ListedGroup
 from protocol.api_keys import ApiKey
+from protocol.codec import response_encoder
 from protocol.errors import ErrorCode
-from tests.support.groups import FakeCoordinator, ask, group_services
+from protocol.messages import list_groups
+from protocol.messages.list_groups import ListGroupsRequest
+from tests.support.groups import Asked, FakeCoordinator, ask, group_services
 
 GROUPS = (
     ListedGroup("a", "consumer", "Stable", "classic"),
@@ -75,3 +83,30 @@ def test_nothing_is_listed_while_a_partition_loads() -> None:
     response = ask(ApiKey.LIST_GROUPS, 5, group_services(loading)).response
     assert response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert response.groups == []
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_list_of_many_pieces_is_written_as_one_would_be(version: int) -> None:
+    names = [f"group-{number}" for number in range(3 * AT_ONCE + 1)]
+    groups = [ListedGroup(name, "consumer", "Stable", "classic") for name in names]
+    services = group_services(FakeCoordinator(listed=groups))
+    (body,) = ask(ApiKey.LIST_GROUPS, version, services).answers
+    listed = [list_groups.ListedGroup(*group) for group in groups]
+    whole = list_groups.ListGroupsResponse(groups=listed)
+    assert body == response_encoder(ApiKey.LIST_GROUPS, version)(whole)
+
+
+def test_others_have_their_turns_while_a_long_list_is_made() -> None:
+    made = 0
+
+    def groups() -> Iterator[ListedGroup]:
+        nonlocal made
+        for made in range(1, 10 * AT_ONCE + 1):  # noqa: B007 - it is looked at from outside
+            yield ListedGroup("group", "consumer", "Stable", "classic")
+
+    services = group_services(FakeCoordinator(listed=cast("Sequence[ListedGroup]", groups())))
+    handling = handle(Asked(5, api_key=16), ListGroupsRequest(), services)
+    with closing(handling):
+        for turn in range(1, 11):
+            handling.send(None)
+            assert made == turn * AT_ONCE

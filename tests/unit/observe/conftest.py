@@ -102,8 +102,9 @@ class FakeStatus:
         waiting = {"join": 1, "sync": 0, "pending": 1}
         return GroupGauges(summary.state, summary.generation, summary.members, waiting, None)
 
-    def group_ids(self) -> Sequence[str]:
-        return sorted(self.summaries)
+    def group_ids(self) -> Iterator[list[str]]:
+        ids = list(self.summaries)
+        yield from (sorted(ids[at : at + 7]) for at in range(0, len(ids), 7))
 
     def each_offset(self, group_id: str, *, only_expiring: bool = False) -> Iterator[OffsetStatus]:
         return iter(self.committed if group_id in self.summaries else ())

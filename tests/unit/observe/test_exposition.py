@@ -95,7 +95,7 @@ async def test_what_is_prepared_comes_before_and_single_groups_come_after() -> N
         steps.append("groups")
         yield "x 1\n"
 
-    (text,) = await Exposition(registry_of(0), prepare, groups).scrape()
+    text = b"".join(await Exposition(registry_of(0), prepare, groups).scrape())
     assert steps == ["prepared", "groups"]
     assert text.endswith(b"# TYPE done_total counter\nx 1\n")
 
