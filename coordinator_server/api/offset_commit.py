@@ -8,8 +8,10 @@ The empty group id is a group like any other here. What is committed of a topic 
 does not exist is refused there and harms nothing else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import repeat
+from typing import Final
 
 from coordinator_server.api.call import Call
 from coordinator_server.api.readable import readable_partitions
@@ -19,6 +21,8 @@ from coordinator_server.group.effects import Committed, Refuse, Result
 from coordinator_server.group.events import CommitOffsets
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import Ticket
+from protocol.commit_frame import CommitFrame
+from protocol.commit_template import MOST_RECORDS
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -30,6 +34,8 @@ from protocol.messages.offset_commit import (
 from protocol.offset_answers import commit_accepted
 
 FIRST_WITH_NOT_FOUND = 9
+_READ: Final = Operation.READ
+_GROUP: Final = Resource.GROUP
 
 
 class _Commit:
@@ -107,23 +113,93 @@ def handle(
 ) -> OffsetCommitResponse | None:
     """Commit what may be committed; the answer leaves when it is durable."""
     group_id = request.group_id
-    if not services.authorizer.allowed(call.caller, Operation.READ, Resource.GROUP, group_id):
+    if not services.authorizer.allowed(call.caller, _READ, _GROUP, group_id):
         error = not_authorized(call, services, Operation.READ, group_id, request.member_id)
         return refuse(request, error, call.version)
     commit = _Commit(call, request, services)
     if not commit.topics:
         return commit.refuse()
-    event = CommitOffsets(
-        Ticket(commit.deliver),
+    event = _asked(Ticket(commit.deliver), request, commit.topics, call.version)
+    services.coordinator.submit(group_id, event)
+    return None
+
+
+class Later:
+    """Commits that differ from one before in nothing but offsets: no more of them is decoded.
+
+    Who may commit, which partitions there are and what the group says is asked each time, and
+    what is not simply accepted is left to `handle`.
+    """
+
+    __slots__ = (
+        "_commit",
+        "_frame",
+        "_group_id",
+        "_partitions",
+        "_services",
+        "_success",
+        "request",
+    )
+
+    def __init__(
+        self, call: Call, request: OffsetCommitRequest, services: Services, frame: bytes, body: int
+    ) -> None:
+        """Of a request in its frame; see CommitFrame.
+
+        Raises ValueError for one that has to be handled each time.
+        """
+        topics, group_id = request.topics, request.group_id
+        indexes = [(t.name, [each.partition_index for each in t.partitions]) for t in topics]
+        if not 0 < sum(len(of_topic) for _, of_topic in indexes) <= MOST_RECORDS:
+            raise ValueError("no partitions, or too many")
+        if any(min(of_topic, default=-1) < 0 for _, of_topic in indexes):
+            raise ValueError("a partition that cannot exist")
+        asked = _asked(None, request, topics, call.version)
+        self.request = request
+        self._frame = CommitFrame(call.version, request, frame, body)
+        self._commit = services.coordinator.recommittal(group_id, asked)
+        self._partitions = [(name, max(of_topic)) for name, of_topic in indexes]
+        self._group_id = group_id
+        self._services = services
+        self._success = commit_accepted(call.version, topics)
+
+    def recognise(self, chunk: bytes) -> Sequence[int] | None:
+        """The offsets, if a chunk is such a commit with its length and nothing else."""
+        return self._frame.offsets_of(chunk)
+
+    def serve(self, call: Call, offsets: Sequence[int]) -> bool:
+        """Commit; the answer leaves when it is durable. False: nothing has happened."""
+        services = self._services
+        if not services.authorizer.allowed(call.caller, _READ, _GROUP, self._group_id):
+            return False
+        for topic, last in self._partitions:
+            if readable_partitions(call, topic, services)[0] <= last:
+                return False
+        return self._commit(offsets, Ticket(partial(self._deliver, call)))
+
+    def _deliver(self, call: Call, result: Result) -> None:
+        if isinstance(result, Refuse):
+            call.answer(refuse(self.request, result.error, call.version))
+        else:
+            call.answer_body(self._success)
+
+
+def _asked(
+    token: Ticket | None,
+    request: OffsetCommitRequest,
+    topics: Sequence[OffsetCommitRequestTopic],
+    version: int,
+) -> CommitOffsets:
+    """What a request asks of the group, which sees these topics of it."""
+    return CommitOffsets(
+        token,
         request.member_id,
         request.group_instance_id,
         request.generation_id_or_member_epoch,
-        commit.topics,
+        topics,
         request.retention_time_ms,
-        call.version >= FIRST_WITH_NOT_FOUND,
+        version >= FIRST_WITH_NOT_FOUND,
     )
-    services.coordinator.submit(group_id, event)
-    return None
 
 
 def refuse(request: OffsetCommitRequest, error: ErrorCode, _version: int) -> OffsetCommitResponse:

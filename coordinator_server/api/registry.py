@@ -12,6 +12,7 @@ from importlib import import_module
 from struct import Struct
 from typing import Any, Protocol
 
+from coordinator_server.api.call import Call
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
 from protocol.codec import request_decoder, response_encoder
@@ -89,6 +90,21 @@ class Again(Protocol):
         ...
 
 
+class Later(Protocol):
+    """A request that has come before, but for its correlation id and for what is read out of it."""
+
+    request: Any
+    """As it came the first time."""
+
+    def recognise(self, chunk: bytes) -> Sequence[int] | None:
+        """What is read out of a chunk that is just such a request, with its length; else None."""
+        ...
+
+    def serve(self, call: Call, read: Sequence[int]) -> bool:
+        """Whether the call is served, and answered now or later; False: nothing has happened."""
+        ...
+
+
 class Route:
     """Everything a session needs for one version of an API."""
 
@@ -101,6 +117,7 @@ class Route:
         "handle",
         "is_async",
         "is_flexible",
+        "later",
         "refuse",
         "tags",
         "version",
@@ -119,6 +136,9 @@ class Route:
         self.refuse: Callable[..., Any] = module.refuse
         self.again: Callable[..., Again | None] | None = getattr(module, "again", None)
         """Makes of a request what serves the same bytes of the same connection once more."""
+        self.later: Callable[..., Later] | None = getattr(module, "Later", None)
+        """Made of a request, its frame and where its body begins; raises ValueError if it is none
+        of those that can be recognised."""
         self.tags = b"\0" if response_header_version(api.key, version) else b""
         """What stands between correlation id and body."""
 

@@ -1,6 +1,7 @@
 """OffsetCommit and OffsetFetch of a group."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from coordinator_server.group.classic.state import ClassicGroupState
@@ -23,11 +24,28 @@ from coordinator_server.group.effects import (
 )
 from coordinator_server.group.events import CommitOffsets, FetchOffsets, ResetOffsets
 from coordinator_server.group.memory import GroupMemory
+from protocol.commit_template import CommitTemplate, Place
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestTopic
 from protocol.offset_value import pack_offset
 
 _S = ClassicGroupState
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedCommit:
+    """A commit that comes again and again with other offsets."""
+
+    asked: CommitOffsets
+    """What it was the first time, without a token."""
+    template: CommitTemplate
+    """Its records."""
+    most_bytes: int
+    """What they can take, as every commit is measured."""
+    longest_metadata: int
+    """Of a partition, in UTF-16 units."""
+    accepted: Committed
+    """The result, if it is accepted: all of it is."""
 
 
 def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects) -> None:
@@ -58,6 +76,50 @@ def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects)
         if accepted:
             out.writes.append(WriteOffsets(group.group_id, topic.name, accepted))
     out.reply(event.token, Committed(errors, refused))
+
+
+def repeated(group_id: str, asked: CommitOffsets) -> RepeatedCommit:
+    """Lay out a commit that is likely to come again.
+
+    Raises ValueError where that cannot be, or is not worth it.
+    """
+    if asked.retention_ms != -1:
+        raise ValueError("a commit with a retention time of its own")
+    places = [
+        Place(
+            topic.name,
+            given.partition_index,
+            given.committed_leader_epoch,
+            given.committed_metadata or "",
+        )
+        for topic in asked.topics
+        for given in topic.partitions
+    ]
+    return RepeatedCommit(
+        asked,
+        CommitTemplate(group_id, places),
+        sum(_most_bytes(group_id, topic) for topic in asked.topics),
+        max(_chars(place.metadata) for place in places),
+        Committed([ErrorCode.NONE] * len(places)),
+    )
+
+
+def takes_again(group: GroupMemory, repeat: RepeatedCommit, ctx: Context) -> bool:
+    """Whether `commit` would accept all of it; then the member's session has begun anew.
+
+    False: nothing has happened.
+    """
+    classic, asked, limits = group.classic, repeat.asked, ctx.limits
+    if (
+        classic is None
+        or refuse_commit(classic, asked) is not None
+        or repeat.most_bytes > limits.max_append_bytes
+        or repeat.longest_metadata > limits.offset_metadata_max_chars
+    ):
+        return False
+    if classic.state in (_S.STABLE, _S.PREPARING_REBALANCE):
+        classic.renew_session(classic.members[asked.member_id], ctx.now)
+    return True
 
 
 def reset_offsets(group: GroupMemory, event: ResetOffsets, ctx: Context, out: Effects) -> None:

@@ -24,7 +24,14 @@ from coordinator_server.group.classic.state import (
 from coordinator_server.group.classic.sync import sync
 from coordinator_server.group.classic.ticks import tick
 from coordinator_server.group.classic.validation import group_not_found, group_unknown
-from coordinator_server.group.commits import commit, fetch, fetched, reset_offsets
+from coordinator_server.group.commits import (
+    RepeatedCommit,
+    commit,
+    fetch,
+    fetched,
+    reset_offsets,
+    takes_again,
+)
 from coordinator_server.group.context import Context
 from coordinator_server.group.deletion import (
     delete_group,
@@ -111,6 +118,18 @@ class Group(GroupMemory):
     def fetched(self, event: FetchOffsets) -> Sequence[FetchedTopic]:
         """What `handle` would tell of an event that only asks."""
         return fetched(self, event)
+
+    def takes_again(self, repeat: RepeatedCommit, ctx: Context) -> bool:
+        """Whether a repeated commit is accepted, and then a member's session begun anew.
+
+        `commit_again` has to follow with its offsets. False: `handle` has to say why not.
+        """
+        return takes_again(self, repeat, ctx)
+
+    def commit_again(self, repeat: RepeatedCommit, encoded: bytes, wall: int) -> None:
+        """Apply the records of a repeated commit, which its template has encoded."""
+        for topic, values in repeat.template.values(encoded):
+            apply_packed(self, topic, values, wall)
 
     def next_deadline(self) -> int:
         """When to send a Tick, at the latest (monotonic milliseconds); NEVER if nothing is due."""

@@ -7,12 +7,13 @@ the requests before it have been answered; `ended` then says why.
 
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from struct import Struct
 from time import perf_counter
 from typing import Any, Final
 
-from coordinator_server.api.registry import ROUTES, Again, Route, route
+from coordinator_server.api.registry import ROUTES, Again, Later, Route, route
 from coordinator_server.net.call import SessionCall
 from coordinator_server.net.context import SessionContext, Shell
 from coordinator_server.net.large import LARGE_BODY, decode_large
@@ -33,6 +34,8 @@ LONGEST_REPEATED: Final = 16_384
 """Bytes of a request that is remembered, lest it come again."""
 
 _pack_size = Struct(">i").pack
+_LAYOUTS: Final = 8
+"""How often a connection's requests are laid out for nothing."""
 
 
 class Session:
@@ -48,6 +51,10 @@ class Session:
         "_is_authenticated",
         "_is_draining",
         "_is_working",
+        "_later",
+        "_later_length",
+        "_later_way",
+        "_layouts_left",
         "_now_ms",
         "_out",
         "_out_bytes",
@@ -96,6 +103,12 @@ class Session:
         self._repeat: Repeat | None = None
         self._seen = 0
         """Hash of the last request that may be repeated, but for its correlation id."""
+        self._later: Later | None = None
+        self._later_way: Route
+        """Of what `_later` serves."""
+        self._later_length = 0
+        """Of the latest request that might be worth recognising."""
+        self._layouts_left = _LAYOUTS
         self._is_working = False
         self._is_draining = False
         self._clients: dict[bool, bytes] = {}
@@ -113,6 +126,8 @@ class Session:
         if self.ended or self._broken or self._is_draining:
             return
         self._context.counters.bytes_in += len(data)
+        if self._later is not None and self._serve_later(self._later, data, now_ms):
+            return
         try:
             self._waiting.extend(self._splitter.feed(data))
         except FrameError as error:
@@ -281,7 +296,46 @@ class Session:
         self.current = call = self._call(way, correlation_id, request)
         if way.again is not None:
             self._remember(call, way.again, buffer, start, end)
+        if way.later is not None and self._context.faults is None:
+            self._lay_out(call, way, buffer[start:end], body - start)
         self._handle(call, way)
+
+    def _serve_later(self, later: Later, chunk: bytes, now_ms: int) -> bool:
+        """Serve a chunk that is a request known from before; False: nothing has happened."""
+        if (
+            self.current is not None
+            or self._waiting
+            or self.is_congested
+            or self._splitter.is_amid
+            or (read := later.recognise(chunk)) is None
+        ):
+            return False
+        self._now_ms, self._began = now_ms, perf_counter()
+        self.current = call = self._call(self._later_way, chunk[8:12], later.request)
+        try:
+            if later.serve(call, read):
+                self._layouts_left = _LAYOUTS
+                return True
+        except Exception as bug:  # noqa: BLE001 - whatever it is, only this request fails
+            self.failed(call, bug)
+            return True
+        self.current = None
+        return False
+
+    def _lay_out(self, call: SessionCall, way: Route, frame: bytes, body: int) -> None:
+        """Recognise a request the next time, if one as long as it has come before.
+
+        Where nothing ever comes again, that is given up.
+        """
+        if len(frame) != self._later_length:
+            self._later_length = len(frame)
+            return
+        if way.later is None or not self._layouts_left:
+            return
+        self._layouts_left -= 1
+        with suppress(ValueError):
+            self._later = way.later(call, call.request, self._services, frame, body)
+            self._later_way = way
 
     def _remember(
         self,

@@ -5,8 +5,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.effects import FetchedTopic
-from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Tick
+from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Tick, Token
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.purgatory import NEVER
 
@@ -89,6 +90,24 @@ class GroupActor:
         for _ in range(times - 1):
             group.renew(heartbeat, now)
         if group.next_deadline() < self._armed_at:
+            self._arm()
+        return True
+
+    def commit_again(self, repeat: RepeatedCommit, offsets: Sequence[int], token: Token) -> bool:
+        """Take a repeated commit at once, if nothing is ahead of it and the group accepts it."""
+        if self._busy or self._mailbox is not None:
+            return False
+        tenure, group = self._tenure, self.group
+        if not group.takes_again(repeat, tenure.context()):
+            return False
+        self._busy = True
+        try:
+            tenure.commit_again(self, repeat, offsets, token)
+        except TurnFailed as bug:
+            tenure.report_bug(group.group_id, bug)
+        finally:
+            self._busy = False
+        if group.next_deadline() < self._armed_at and not tenure.ended:
             self._arm()
         return True
 

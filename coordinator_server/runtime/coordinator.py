@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from coordinator_server.group.commits import repeated
 from coordinator_server.group.effects import FetchedTopic, Refuse
-from coordinator_server.group.events import Event, FetchOffsets, Heartbeat
+from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat, Token
 from coordinator_server.group.machine import Group
 from coordinator_server.group.reasons import Culprit
 from coordinator_server.runtime.actor import GroupActor
@@ -94,6 +95,18 @@ class Coordinator:
         """
         partition = self.partitions[self._partition_of[group_id]]
         return partial(partition.fetched, group_id, event)
+
+    def recommittal(
+        self, group_id: str, asked: CommitOffsets
+    ) -> Callable[[Sequence[int], Token], bool]:
+        """A function of offsets and a token that makes a commit once more, with other offsets.
+
+        True: it was accepted, the token gets its result when it is durable. False: nothing has
+        happened, and `submit` has to find the answer. `asked` is without a token. Raises
+        ValueError for a commit that cannot be laid out beforehand.
+        """
+        partition = self.partitions[self._partition_of[group_id]]
+        return partial(partition.commit_again, group_id, repeated(group_id, asked))
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted, and with them every offset of theirs."""

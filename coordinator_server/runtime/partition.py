@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
+from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.effects import FetchedTopic
-from coordinator_server.group.events import Event, FetchOffsets, Heartbeat
+from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Token
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.failures import Failure, answer_to
@@ -99,6 +100,13 @@ class Partition:
         if tenure is None or self.state is not _ACTIVE or not tenure.log.is_current():
             return None
         return tenure.actors.get(group_id)
+
+    def commit_again(
+        self, group_id: str, repeat: RepeatedCommit, offsets: Sequence[int], token: Token
+    ) -> bool:
+        """Take a repeated commit at once, if that can be; see Coordinator."""
+        actor = self._actor(group_id)
+        return actor is not None and actor.commit_again(repeat, offsets, token)
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted: no group remembers an offset of theirs from now on."""

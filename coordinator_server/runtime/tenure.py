@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.context import Context, Limits
 from coordinator_server.group.effects import (
     Committed,
@@ -16,7 +17,7 @@ from coordinator_server.group.effects import (
     Reply,
     Result,
 )
-from coordinator_server.group.events import Event, Loaded, Released
+from coordinator_server.group.events import Event, Loaded, Released, Token
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.reasons import (
     Observation,
@@ -186,6 +187,25 @@ class Tenure:
             except Exception as bug:
                 raise TurnFailed(event, effects) from bug
             self._watch()
+        self._settle(actor, event, effects)
+
+    def commit_again(
+        self, actor: GroupActor, repeat: RepeatedCommit, offsets: Sequence[int], token: Token
+    ) -> None:
+        """What `carry_out` does for a repeated commit, which its group has accepted."""
+        effects = Effects()
+        effects.reply(token, repeat.accepted)
+        wall = self._context.wall
+        try:
+            encoded = self.writer.append_again(actor, repeat.template, offsets, wall)
+            actor.group.commit_again(repeat, encoded, wall)
+        except Exception as bug:
+            raise TurnFailed(repeat.asked, effects) from bug
+        self._watch()
+        self._settle(actor, repeat.asked, effects)
+
+    def _settle(self, actor: GroupActor, event: Event, effects: Effects) -> None:
+        """Send, hold or refuse what a turn has to say."""
         if self.ended:
             self._refuse_replies(
                 actor.group.group_id, event, effects.replies, Failure.APPEND_FAILED

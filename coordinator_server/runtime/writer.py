@@ -84,10 +84,10 @@ class Writer:
             self._add_to_another(writes, wall)
         self._note(actor)
 
-    def append_commit(
+    def append_again(
         self, actor: GroupActor, template: CommitTemplate, offsets: Sequence[int], wall: int
     ) -> bytes:
-        """`append` for a commit that has been laid out before; returns its encoded records."""
+        """`append` for a commit that has been laid out before; its encoded records."""
         batch = self._batch_of(wall)
         full = batch.records + template.records > MOST_RECORDS
         if batch.records and (full or batch.size + template.size > self._max_bytes):
@@ -101,9 +101,10 @@ class Writer:
     def _batch_of(self, wall: int) -> NewBatch:
         """The open batch; all its records are of one millisecond."""
         batch = self._open
-        if batch is not None and batch.timestamp == wall:
-            return batch
-        self._flush()
+        if batch is not None:
+            if batch.timestamp == wall:
+                return batch
+            self._flush()
         self._open = batch = NewBatch(wall)
         return batch
 

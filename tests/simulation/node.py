@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import DONE, Fetched, Result
-from coordinator_server.group.events import Event, FetchOffsets, Heartbeat
+from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.reasons import Observation
 from coordinator_server.ids import CountingIds
@@ -180,7 +180,7 @@ class Node:
         self.loop.enter(self._submit, request.group, request.event)
 
     def _submit(self, group: str, event: Event) -> None:
-        """What needs no turn has none, as if it had come before."""
+        """What needs no turn has none, as if it had come before; so has every other commit."""
         now = self._clock.monotonic_ms()
         if isinstance(event, FetchOffsets):
             found = self.coordinator.fetching(group, event)()
@@ -188,11 +188,19 @@ class Node:
                 assert isinstance(event.token, Ticket)
                 event.token.resolve(Fetched(found))
                 return
+        if isinstance(event, CommitOffsets) and self._commit_again(group, event):
+            return
         if isinstance(event, Heartbeat) and self.coordinator.renewal(group, event)(now, 1):
             assert isinstance(event.token, Ticket)
             event.token.resolve(DONE)
         else:
             self.coordinator.submit(group, event)
+
+    def _commit_again(self, group: str, event: CommitOffsets) -> bool:
+        offsets = [p.committed_offset for topic in event.topics for p in topic.partitions]
+        if sum(offsets) % 2 or event.retention_ms != -1:
+            return False
+        return self.coordinator.recommittal(group, event)(offsets, event.token)
 
     def topic_deleted(self, topic: str) -> None:
         """A live node hears of it; what a dead one misses is not made up for, as in Kafka."""

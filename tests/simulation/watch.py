@@ -5,12 +5,13 @@ what a turn knew when it decided.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from unittest.mock import patch
 
+from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.effects import Effects
-from coordinator_server.group.events import Event
+from coordinator_server.group.events import Event, Token
 from coordinator_server.group.machine import Group
 from coordinator_server.runtime import tenure as tenure_module
 from coordinator_server.runtime.actor import GroupActor
@@ -47,6 +48,11 @@ class WatchedActor(GroupActor):
         self._given.append(event)
         super().post(event)
 
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether it has taken all it was given."""
+        return not self._given
+
     def takes(self, event: Event) -> bool:
         """Whether it is this event's turn."""
         return bool(self._given) and self._given.popleft() is event
@@ -61,6 +67,9 @@ class MailboxActor(WatchedActor):
         self._given.append(event)
         self._enqueue(event)
 
+    def commit_again(self, repeat: RepeatedCommit, offsets: Sequence[int], token: Token) -> bool:
+        return False
+
 
 @contextmanager
 def watched_runtime(
@@ -68,7 +77,7 @@ def watched_runtime(
 ) -> Iterator[None]:
     """Choose how actors take their turns, and watch them."""
     actor = MailboxActor if mailbox else WatchedActor
-    carry_out = Tenure.carry_out
+    carry_out, commit_again = Tenure.carry_out, Tenure.commit_again
 
     def watch(self: Tenure, actor: GroupActor, event: Event, effects: Effects) -> None:
         assert isinstance(actor, WatchedActor)
@@ -77,8 +86,24 @@ def watched_runtime(
         turned(actor, event, effects)
         carry_out(self, actor, event, effects)
 
+    def watch_again(
+        self: Tenure,
+        actor: GroupActor,
+        repeat: RepeatedCommit,
+        offsets: Sequence[int],
+        token: Token,
+    ) -> None:
+        assert isinstance(actor, WatchedActor)
+        if not actor.is_up_to_date:
+            failed(f"{actor.group.group_id}: a repeated commit overtook what came before it")
+        effects = Effects()
+        effects.reply(token, repeat.accepted)
+        turned(actor, repeat.asked, effects)
+        commit_again(self, actor, repeat, offsets, token)
+
     with (
         patch.object(tenure_module, "GroupActor", actor),
         patch.object(Tenure, "carry_out", watch),
+        patch.object(Tenure, "commit_again", watch_again),
     ):
         yield

@@ -53,9 +53,8 @@ class Conversation:
         self.reports: list[tuple[str, dict[str, Any]]] = []
         self.woken = 0
         self.running: list[Coroutine[Any, Any, None]] = []
-        context = SessionContext(
-            group_services(self.coordinator, **config), self.counters, self._report, faults
-        )
+        self.services = group_services(self.coordinator, **config)
+        context = SessionContext(self.services, self.counters, self._report, faults)
         self.session = Session(
             context, self, listener="PLAINTEXT", host="/127.0.0.1", principal=principal
         )

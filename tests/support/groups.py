@@ -10,7 +10,7 @@ from uuid import UUID
 from coordinator_server.api.registry import route
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import FetchedTopic, Refuse, Result
-from coordinator_server.group.events import Event, FetchOffsets, Heartbeat
+from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat, Token
 from coordinator_server.group.reasons import Culprit
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.runtime.coordinator import GroupList, ListedGroup
@@ -65,6 +65,12 @@ class FakeCoordinator:
     ) -> Callable[[], Sequence[FetchedTopic] | None]:
         """Leave every question to `submit`."""
         return lambda: None
+
+    def recommittal(
+        self, _group_id: str, _asked: CommitOffsets
+    ) -> Callable[[Sequence[int], Token], bool]:
+        """Leave every commit to `submit`."""
+        return lambda _offsets, _token: False
 
     def resolve(self, index: int, result: Result) -> None:
         """Answer the event that was submitted as number `index`."""

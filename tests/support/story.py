@@ -9,16 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinator_server.group.classic.state import ClassicGroup
+from coordinator_server.group.commits import repeated
 from coordinator_server.group.context import Context, Limits
 from coordinator_server.group.effects import (
     DONE,
+    Committed,
     Described,
     Effects,
     Fetched,
     FetchedOffset,
     Write,
+    WriteOffsets,
 )
 from coordinator_server.group.events import (
+    CommitOffsets,
     DeleteOffsets,
     Describe,
     Event,
@@ -216,6 +220,8 @@ class Story(Callers):
         effects = self.group.handle(event, self.context())
         if isinstance(event, Heartbeat):
             assert self.group.renew(event, self.now) is (effects.replies[0].result is DONE)
+        if isinstance(event, CommitOffsets):
+            self._commit_again(event, effects)
         self.observed += effects.observed
         for write in one_by_one(effects.writes):
             self._append(write)
@@ -225,6 +231,26 @@ class Story(Callers):
         self.parked = [request for request in self.parked if request.is_parked]
         self.check()
         return effects
+
+    def _commit_again(self, event: CommitOffsets, effects: Effects) -> None:
+        """Nobody decodes a commit that comes again: it has to come to the same."""
+        try:
+            repeat = repeated(self.group_id, event)
+        except ValueError:
+            return
+        result = effects.replies[0].result
+        accepted = isinstance(result, Committed) and not any(result.errors)
+        assert self.group.takes_again(repeat, self.context()) is accepted
+        if accepted:
+            offsets = [p.committed_offset for topic in event.topics for p in topic.partitions]
+            encoded = repeat.template.encode(0, offsets, self.wall)
+            writes = [
+                WriteOffsets(self.group_id, topic, values)
+                for topic, values in repeat.template.values(encoded)
+            ]
+            assert writes == effects.writes
+            assert repeat.accepted == result
+            self.group.commit_again(repeat, encoded, self.wall)
 
     def context(self) -> Context:
         """The world as the coming event sees it."""
