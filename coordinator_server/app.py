@@ -100,7 +100,7 @@ class App:
         self.refusals = Refusals()
         self.events = EventStream()
         self._admin_token = admin_token(config)
-        self.flapping = Flapping(self._clock.wall_ms, flapping_limits(config))
+        self.flapping = Flapping(self._clock.wall_ms, flapping_limits(config), self._past)
         self._cleaner: Cleaner | None = None
         self._loads: Callable[[], Mapping[int, tuple[int, int]]] = dict
         self._log_sizes: Callable[[], Mapping[int, tuple[int, int]]] = dict

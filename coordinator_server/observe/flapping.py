@@ -7,10 +7,11 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from coordinator_server.group.reasons import (
+    NOT_WRITTEN,
     Culprit,
     MemberRemoved,
     Observation,
@@ -20,6 +21,7 @@ from coordinator_server.group.reasons import (
     RemovalReason,
     Round,
 )
+from coordinator_server.observe.timeline import Past
 
 
 class FindingKind(StrEnum):
@@ -86,6 +88,8 @@ class _Incident(NamedTuple):
     parties: tuple[tuple[Culprit, LikelyCause | None], ...]
     """Whose doing it was, each once, and what it speaks for."""
     is_rebalance: bool
+    sequence: int = NOT_WRITTEN
+    """Its number in the log, if it is there."""
 
 
 MAX_INCIDENTS = 200
@@ -119,9 +123,18 @@ _ADVICE = {
 class Flapping:
     """Remembers the rebalances within the window, by group; bounded."""
 
-    def __init__(self, wall_ms: Callable[[], int], limits: FlappingLimits | None = None) -> None:
-        """`wall_ms` tells the time that findings are asked for."""
+    def __init__(
+        self,
+        wall_ms: Callable[[], int],
+        limits: FlappingLimits | None = None,
+        past: Past = lambda _group_id: (),
+    ) -> None:
+        """`wall_ms` tells the time that findings are asked for, `past` what was before the start.
+
+        A group is looked up there when the first is heard of it, or somebody asks for it.
+        """
         self._wall_ms = wall_ms
+        self._past = past
         self._limits = limits or FlappingLimits()
         self._groups: OrderedDict[str, list[_Incident]] = OrderedDict()
 
@@ -129,7 +142,7 @@ class Flapping:
         """Remember what happened; a consumer of the fan-out."""
         match observation:
             case RebalanceEvent():
-                incident = _Incident(observation.ended_ms, _parties(observation), True)
+                incident = _incident(observation)
             case MemberRemoved(reason=RemovalReason.JOIN_TIMEOUT):
                 sign = (observation.member.brief(), LikelyCause.POLL_INTERVAL)
                 incident = _Incident(self._wall_ms(), (sign,), False)
@@ -143,12 +156,21 @@ class Flapping:
     def _remember(self, group_id: str, incident: _Incident) -> None:
         incidents = self._groups.get(group_id)
         if incidents is None:
-            incidents = self._groups[group_id] = []
+            incidents = self._groups[group_id] = self._recalled(group_id)
+        if incident.sequence != NOT_WRITTEN and incident in incidents:
+            return  # the log had it before it was told of
         incidents.append(incident)
         del incidents[:-MAX_INCIDENTS]
         self._groups.move_to_end(group_id)
         if len(self._groups) > MAX_GROUPS:
             self._groups.popitem(last=False)
+
+    def _recalled(self, group_id: str) -> list[_Incident]:
+        """The rebalances within the window that the log has."""
+        oldest = self._wall_ms() - self._limits.window_ms
+        latest = islice(reversed(self._past(group_id)), MAX_INCIDENTS)
+        recent = takewhile(lambda event: event.ended_ms >= oldest, latest)
+        return [_incident(event) for event in recent][::-1]
 
     def each(self) -> Iterator[list[Finding]]:
         """What is found of the groups, one after the other: there may be many."""
@@ -164,7 +186,7 @@ class Flapping:
     def _of(self, group_id: str) -> list[Finding]:
         incidents = self._groups.get(group_id)
         if incidents is None:
-            return []
+            return find(group_id, self._recalled(group_id), self._limits)
         oldest = self._wall_ms() - self._limits.window_ms
         aged = takewhile(lambda incident: incident.at_ms < oldest, incidents)
         del incidents[: len(list(aged))]
@@ -172,6 +194,10 @@ class Flapping:
             del self._groups[group_id]
             return []
         return find(group_id, incidents, self._limits)
+
+
+def _incident(event: RebalanceEvent) -> _Incident:
+    return _Incident(event.ended_ms, _parties(event), True, event.sequence)
 
 
 def _parties(event: RebalanceEvent) -> tuple[tuple[Culprit, LikelyCause | None], ...]:

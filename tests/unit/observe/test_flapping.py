@@ -153,12 +153,60 @@ def test_refused_protocols_speak_for_differing_ones(make_event: Make) -> None:
     assert found([replace(refused, rule="group_full")]) == []
 
 
+def test_rebalances_before_a_restart_count_with_those_after_it(make_event: Make) -> None:
+    times = [NOON - 11 * MINUTE, *range(NOON, NOON + 8 * MINUTE, MINUTE)]
+    old, *others = [
+        make_event(
+            rounds=(Round(R.SESSION_EXPIRED, client(1), None),), ended_ms=at, sequence=number
+        )
+        for number, at in enumerate(times)
+    ]
+    log = [old, *others[:5]]
+    flapping = Flapping(
+        lambda: NOON, FlappingLimits(), lambda group: log if group == "orders" else ()
+    )
+    assert flapping.findings("orders") == []
+    for event in others[5:]:
+        log.append(event)
+        flapping.observe(event)
+    (finding,) = flapping.findings("orders")
+    assert (finding.count, finding.likely_cause) == (8, LikelyCause.SESSION_TIMEOUT)
+
+
+def test_a_group_that_rests_since_the_restart_is_looked_up_when_somebody_asks(
+    make_event: Make,
+) -> None:
+    log = rebalances(make_event, [(R.SESSION_EXPIRED, client(n), None) for n in range(6)])
+    past: list[RebalanceEvent] = [each for each in log if isinstance(each, RebalanceEvent)]
+    flapping = Flapping(
+        lambda: NOON, FlappingLimits(), lambda group: past if group == "orders" else ()
+    )
+    (finding,) = flapping.findings("orders")
+    assert finding.count == 6
+    assert flapping.findings("other") == []
+    assert flapping.findings() == []
+
+
+def test_a_rebalance_that_the_log_had_when_its_signs_came_counts_once(make_event: Make) -> None:
+    events = [
+        make_event(rounds=(Round(R.SESSION_EXPIRED, client(1), None),), ended_ms=NOON, sequence=n)
+        for n in range(6)
+    ]
+    flapping = Flapping(lambda: NOON, FlappingLimits(), lambda _group: events)
+    flapping.observe(MemberRemoved("orders", RemovalReason.JOIN_TIMEOUT, client(1)))
+    flapping.observe(events[-1])
+    (finding,) = flapping.findings("orders")
+    assert finding.count == 6
+
+
 def test_groups_are_apart_and_bounded(make_event: Make, started: RebalanceStarted) -> None:
     flapping = Flapping(lambda: NOON)
     flapping.observe(started)
     for number in range(MAX_GROUPS + 1):
-        for _ in range(6):
-            event = make_event(group_id=f"group-{number}", ended_ms=NOON, rounds=())
+        for sequence in range(6):
+            event = make_event(
+                group_id=f"group-{number}", ended_ms=NOON, rounds=(), sequence=sequence
+            )
             flapping.observe(event)
     assert flapping.findings("group-0") == []
     assert [finding.group_id for finding in flapping.findings("group-7")] == ["group-7"]
