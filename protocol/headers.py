@@ -82,24 +82,6 @@ def read_request_header(buffer: bytes, start: int, end: int) -> tuple[RequestHea
     return RequestHeader(api_key, api_version, correlation_id, client_id), body
 
 
-def body_start(buffer: bytes, start: int, end: int, *, flexible: bool) -> int:
-    """Where the body of the request in buffer[start:end] begins, without looking at its header.
-
-    Raises:
-        Malformed: the frame ends within the header, or its tagged fields make no sense.
-    """
-    try:
-        length = buffer[start + 8] << 8 | buffer[start + 9]
-        body = start + 10 + (length if length < 0x8000 else 0)
-        if flexible:
-            body = skip_tagged_fields(buffer, body, end) if buffer[body] else body + 1
-    except IndexError:
-        raise _too_short(start, end) from None
-    if body > end:
-        raise _too_short(start, end)
-    return body
-
-
 def _too_short(start: int, end: int) -> Malformed:
     return Malformed(f"a frame of {end - start} bytes ends within its request header")
 

@@ -1,9 +1,13 @@
 """What of Java's arithmetic Kafka's protocol depends on."""
 
 import struct
+from collections.abc import Sequence
+from operator import mul
 from typing import Final
 
 _MASK = 0xFFFFFFFF
+_PIECE: Final = 64
+_POWERS: Final = tuple(pow(31, exponent, 1 << 32) for exponent in range(_PIECE + 1))
 LONGEST_REMEMBERED: Final = 300
 """Characters: ids may have 32 KiB, and a cache of such would be no small thing."""
 MOST_REMEMBERED: Final = 65_536
@@ -12,10 +16,20 @@ MOST_REMEMBERED: Final = 65_536
 def java_hash(text: str) -> int:
     """`String.hashCode`: over UTF-16 units, as a signed 32-bit number."""
     result = 0
-    units = text.encode("utf-16-le", "surrogatepass")
-    for unit in struct.unpack(f"<{len(units) // 2}H", units):
-        result = (31 * result + unit) & _MASK
+    units = _units(text)
+    for at in range(0, len(units), _PIECE):
+        piece = units[at : at + _PIECE]
+        # What 31 * result + unit comes to, in one go for the whole piece.
+        result = result * _POWERS[len(piece)] + sum(map(mul, reversed(piece), _POWERS)) & _MASK
     return result - (1 << 32) if result >= 1 << 31 else result
+
+
+def _units(text: str) -> Sequence[int]:
+    """The numbers of its characters, as Java has them."""
+    if text.isascii():
+        return text.encode()
+    units = text.encode("utf-16-le", "surrogatepass")
+    return struct.unpack(f"<{len(units) // 2}H", units)
 
 
 def positive(number: int) -> int:

@@ -8,7 +8,7 @@ UNSUPPORTED_VERSION in version 0, so that any client can read it.
 """
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from coordinator_server.api.call import Call
 from coordinator_server.api.registry import announced
@@ -27,8 +27,7 @@ def handle(
 ) -> ApiVersionsResponse | None:
     """Answer with the ranges of versions, the same bytes every time."""
     if call.version >= 3 and not (
-        SOFTWARE.fullmatch(request.client_software_name)
-        and SOFTWARE.fullmatch(request.client_software_version)
+        _is_software(request.client_software_name) and _is_software(request.client_software_version)
     ):
         return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
     call.answer_body(_body(call.version))
@@ -41,6 +40,12 @@ def refuse(_request: ApiVersionsRequest, error: ErrorCode, _version: int) -> Api
     return ApiVersionsResponse(
         error_code=error, api_keys=own if error == ErrorCode.UNSUPPORTED_VERSION else []
     )
+
+
+@lru_cache(maxsize=256)
+def _is_software(text: str) -> bool:
+    """Whether this may be a name or version; there are few of them among a server's clients."""
+    return SOFTWARE.fullmatch(text) is not None
 
 
 def _ranges() -> list[ApiVersion]:

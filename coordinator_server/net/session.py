@@ -22,7 +22,7 @@ from coordinator_server.ports import ANONYMOUS, Caller, Principal
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, Malformed
 from protocol.frames import Frame, FrameError, FrameSplitter
-from protocol.headers import body_start, read_intent, read_request_header
+from protocol.headers import read_intent, read_request_header
 
 READ_AHEAD: Final = 65_536
 """Bytes that are taken from the network behind a request that is not answered yet."""
@@ -437,8 +437,7 @@ class Session:
 
     def _identify(self, way: Route, buffer: bytes, start: int, end: int) -> int:
         """Note who the client says it is; where the body of its request begins."""
-        body = body_start(buffer, start, end, flexible=way.is_flexible)
-        header, _ = read_request_header(buffer, start, end)
+        header, body = read_request_header(buffer, start, end)
         known = self._caller
         self._clients[way.is_flexible] = buffer[start + 8 : body]
         if header.client_id != known.client_id:

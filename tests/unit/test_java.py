@@ -13,6 +13,8 @@ from protocol.java import hash_map_bucket, java_hash, partition_for, positive
         ("polygenelubricants", -(2**31)),
         ("gr\u00fc\u00dfe", 98_768_023),
         ("group-\U0001f600", 508_083_057),
+        ("x" * 1_000, -1_715_418_112),
+        ("\u00e9" + "y" * 200, 1_072_785_513),
     ],
 )
 def test_text_hashes_as_in_java(text: str, number: int) -> None:

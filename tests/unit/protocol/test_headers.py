@@ -14,7 +14,6 @@ from protocol.api_keys import ApiKey
 from protocol.errors import Malformed
 from protocol.headers import (
     RequestHeader,
-    body_start,
     read_intent,
     read_request_header,
     read_response_header,
@@ -49,7 +48,6 @@ def test_a_request_header_is_written_like_kio_and_read_back(
     header, body = read_request_header(inside, 3, len(inside))
     assert header == RequestHeader(HEARTBEAT, version, correlation_id, client_id or "")
     assert inside[body:] == b"body"
-    assert body_start(inside, 3, len(inside), flexible=version == 4) == body
     assert read_intent(inside, 3, len(inside)) == (HEARTBEAT, version, correlation_id)
 
 
@@ -60,8 +58,6 @@ def test_a_header_that_is_cut_is_malformed(version: int) -> None:
         for buffer in (raw[:cut], raw + raw):
             with pytest.raises(Malformed, match=f"a frame of {cut} bytes ends within"):
                 read_request_header(buffer, 0, cut)
-            with pytest.raises(Malformed, match=f"a frame of {cut} bytes ends within"):
-                body_start(buffer, 0, cut, flexible=version == 4)
 
 
 @given(noise=st.binary(max_size=40))
@@ -79,7 +75,7 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
     raw = request_header(HEARTBEAT, 4, 7, "c")[:-1] + b"\x01\x05\x02ab"
     header, body = read_request_header(raw, 0, len(raw))
     assert header.client_id == "c"
-    assert body == len(raw) == body_start(raw, 0, len(raw), flexible=True)
+    assert body == len(raw)
 
 
 def test_a_header_with_hostile_tagged_fields_is_malformed() -> None:
