@@ -37,10 +37,11 @@ class Way(NamedTuple):
 
 
 WAYS: Final = (
-    Way("commit (journal)", FlushPolicy.COMMIT, DEFAULT_BYTES),
-    Way("commit (every file synced)", FlushPolicy.COMMIT),
-    Way("interval", FlushPolicy.INTERVAL),
-    Way("os", FlushPolicy.OS),
+    Way("commit", FlushPolicy.COMMIT, DEFAULT_BYTES),
+    Way("commit, no journal", FlushPolicy.COMMIT),
+    Way("interval", FlushPolicy.INTERVAL, DEFAULT_BYTES),
+    Way("os", FlushPolicy.OS, DEFAULT_BYTES),
+    Way("os, no journal", FlushPolicy.OS),
 )
 
 
@@ -56,7 +57,12 @@ class Measured(NamedTuple):
 async def storage_of(way: Way, directory: Path) -> AsyncIterator[SegmentStorage]:
     """A storage as a server has it."""
     held = DataDirectory(directory, node_id=1, cluster_id=None)
-    journal = Journal(directory, capacity=way.journal_bytes, writes=way.journal_bytes > 0)
+    journal = Journal(
+        directory,
+        capacity=way.journal_bytes,
+        writes=way.journal_bytes > 0,
+        syncs=way.policy is FlushPolicy.COMMIT,
+    )
     flusher = Flusher(way.policy, journal=journal)
     yield SegmentStorage(
         held,

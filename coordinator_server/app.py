@@ -129,7 +129,8 @@ class App:
             config.log_dirs,
             owner=self._site.share.name,
             capacity=config.log_journal_bytes,
-            writes=policy is FlushPolicy.COMMIT and config.log_journal_bytes > 0,
+            writes=config.log_journal_bytes > 0,
+            syncs=policy is FlushPolicy.COMMIT,
             report=self.report,
         )
         replay_all(journal, config.log_dirs, self.report)

@@ -27,7 +27,7 @@ PartitionOption = Annotated[
     int | None, typer.Option("--partition", min=0, help="This one only, with --data.")
 ]
 HAS_JOURNAL = (
-    "note: there is a journal; after a loss of power it alone may hold the last records, which "
+    "note: there is a journal; it alone may hold the last records, which "
     "coordinator-server log checkpoint puts into the segments"
 )
 OF_COMPACTION = (

@@ -160,9 +160,9 @@ class Config(BaseModel):
     )
     log_journal_bytes: Int = setting(
         67_108_864,
-        "How much the journal of `log.flush=commit` takes before the logs are synced and it begins "
-        "anew; there are two such files, which grow to this size as needed. 0 is no journal: then "
-        "every partition's file is synced on its own, for about three times the CPU per commit.",
+        "How much the journal takes before the logs are synced and it begins anew; there are two "
+        "such files, which grow to this size as needed. 0 is no journal: then every partition's "
+        "file is written on its own, and with `log.flush=commit` synced.",
         ge=0,
     )
     log_roll_ms: Long = setting(

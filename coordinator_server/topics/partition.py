@@ -200,6 +200,7 @@ class Partition:
         try:
             records = self._log.read(offset, max(max_bytes, 0), self.high_watermark)
         except (OSError, CorruptLog) as failure:
+            self._drop_if_failed(self._log)
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         return records if at_least_one or len(records) <= max_bytes else b""
 

@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from tests.crash.ordeal import Ordeal
+from tests.crash.ordeal import FLUSH, Ordeal
 
-_ROUNDS_PER_DIRECTORY = 50
+_ROUNDS_PER_DIRECTORY = 25
 
 
 def main() -> int:
@@ -43,7 +43,7 @@ def _on_one_directory(
 ) -> tuple[int, list[str]]:
     """How many requests were acknowledged, and what went wrong; stops at the first of that."""
     random = Random(seed)
-    with Ordeal(directory, seed) as ordeal:
+    with Ordeal(directory, seed, flush=random.choice(FLUSH)) as ordeal:
         for _ in range(rounds):
             if random.random() < 0.1:
                 tally["in a start"] += 1

@@ -22,6 +22,8 @@ SETTINGS = {
     "log.cleaner.io.max.bytes.per.second": "1000000000",
 }
 COMMITTERS, MEMBERS = 5, 3
+FLUSH = ("commit", "interval", "os")
+"""The policies, none of which may lose anything with the process alone."""
 REACH_SECONDS = 30.0
 """How long a named point may take to be reached."""
 RANDOM = "random"
@@ -34,12 +36,14 @@ RARE = (*COMPACTING, "recovery-points", "begun", "begun-named")
 class Ordeal:
     """A server, its clients, and what it owes them; rounds return what went wrong, in words."""
 
-    def __init__(self, directory: Path, seed: int, *, plant: str | None = None) -> None:
+    def __init__(
+        self, directory: Path, seed: int, *, plant: str | None = None, flush: str = "commit"
+    ) -> None:
         self._random = Random(seed)
         self._orders = directory / "orders"
         program = ["tests.crash.launcher", str(self._orders)]
         program += ["--plant", plant] if plant else []
-        self.server = ServerProcess(directory, SETTINGS, program)
+        self.server = ServerProcess(directory, {**SETTINGS, "log.flush": flush}, program)
         self.kills = 0
         self.acknowledged = 0
         self._workers: list[Worker] = [

@@ -111,12 +111,12 @@ class DoomedBlockFile(SystemBlockFile):
         super().__init__(path)
         self._doom = doom
 
-    def write(self, at: int, data: bytes) -> None:
+    def write(self, at: int, data: bytes, *, durably: bool = True) -> None:
         """See BlockFile."""
         if self._doom.strikes("journal-torn"):
-            super().write(at, data[: len(data) // 2])
+            super().write(at, data[: len(data) // 2], durably=durably)
             die()
-        super().write(at, data)
+        super().write(at, data, durably=durably)
         self._doom.pass_by("journaled")
 
 

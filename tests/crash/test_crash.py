@@ -23,6 +23,17 @@ def test_killed_at_every_named_point_and_at_random_moments_it_loses_nothing(
         assert ordeal.acknowledged > 500
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("flush", ["interval", "os"])
+def test_what_is_not_synced_survives_the_process_all_the_same(tmp_path: Path, flush: str) -> None:
+    random = Random(13)
+    with Ordeal(tmp_path, seed=13, flush=flush) as ordeal:
+        for point in ("journal-torn", "journaled", "torn", "unsynced", "recovery-points", RANDOM):
+            assert ordeal.round(point, random.randint(1, 8)) == []
+        assert ordeal.end() == []
+        assert ordeal.acknowledged > 100
+
+
 @pytest.mark.parametrize(
     ("plant", "point"), [("forget-swaps", "deleted-named"), ("cut-last", RANDOM)]
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Protocol
 from uuid import UUID
@@ -67,11 +68,13 @@ class SegmentRig:
             self.path,
             capacity=self.journal_bytes,
             writes=self.journal_bytes > 0,
+            syncs=self.policy is FlushPolicy.COMMIT,
             files=self.files,
             report=self._report,
         )
         replay_all(journal, self.path, self._report, self.files)
-        flusher = Flusher(self.policy, journal=journal)
+        # What is kept back goes to the segments at once, so that no test has to wait for it.
+        flusher = Flusher(self.policy, journal=journal, write_out_seconds=0)
         storage = SegmentStorage(
             directory,
             flusher,
@@ -96,13 +99,17 @@ JOURNAL_BYTES = 30_000
 """So few that a test goes through several generations."""
 
 
-@pytest.fixture(params=["memory", "journal", *FlushPolicy])
+def _name(way: object) -> str:
+    return "-".join(map(str, way)) if isinstance(way, tuple) else str(way)
+
+
+@pytest.fixture(params=["memory", *product(FlushPolicy, ("journal", "files"))], ids=_name)
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
     if request.param == "memory":
         return MemoryRig()
-    if request.param == "journal":
-        return SegmentRig(tmp_path / "data", journal_bytes=JOURNAL_BYTES)
-    return SegmentRig(tmp_path / "data", policy=request.param)
+    policy, way = request.param
+    journal_bytes = JOURNAL_BYTES if way == "journal" else 0
+    return SegmentRig(tmp_path / "data", policy=policy, journal_bytes=journal_bytes)
 
 
 @pytest.fixture

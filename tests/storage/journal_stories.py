@@ -5,11 +5,12 @@ keeps what the disk would hold then, and afterwards opens it as a server does.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.frames import HEADER_BYTES
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
@@ -26,10 +27,13 @@ SNAPSHOTS = 12
 
 
 class TestedJournal(Journal):
-    """Checkpoints when it is told to, in the same thread, so that a story is the same each time."""
+    """Checkpoints in the same thread, so that a story is the same each time, or does not get to."""
+
+    gets_to_it: Callable[[], bool]
 
     def begin_checkpoint(self) -> None:
-        self.checkpoint()
+        if self.gets_to_it():
+            self.checkpoint()
 
 
 @dataclass
@@ -38,17 +42,20 @@ class Model:
 
     written: dict[str, list[bytes]] = field(default_factory=lambda: {name: [] for name in NAMES})
     acknowledged: dict[str, int] = field(default_factory=lambda: dict.fromkeys(NAMES, 0))
+    synced: dict[str, int] = field(default_factory=lambda: dict.fromkeys(NAMES, 0))
+    """How much of that has to survive a loss of power."""
 
-    def copy(self) -> "Model":
+    def after_power_loss(self) -> "Model":
         written = {name: list(values) for name, values in self.written.items()}
-        return Model(written, dict(self.acknowledged))
+        return Model(written, dict(self.synced), dict(self.synced))
 
 
 class Story:
     """One life after the other on a disk."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, policy: FlushPolicy = FlushPolicy.COMMIT) -> None:
         self.random = Random(seed)
+        self.policy = policy
         self.disk = SimulatedDisk()
         self.disk.names_now[DATA] = self.disk.durable_names[DATA] = None
         self.model = Model()
@@ -61,11 +68,20 @@ class Story:
 
     def _operation(self, _operation: str) -> None:
         if self.random.random() < self.odds and len(self.snapshots) < SNAPSHOTS:
-            self.snapshots.append((self.disk.lose_power(self.random), self.model.copy()))
+            self.snapshots.append(
+                (self.disk.lose_power(self.random), self.model.after_power_loss())
+            )
 
     def open(self, disk: SimulatedDisk) -> tuple[Journal, list[SegmentLog]]:
         """What a start does."""
-        journal = TestedJournal(DATA, capacity=CAPACITY, files=disk, report=self.report)
+        journal = TestedJournal(
+            DATA,
+            capacity=CAPACITY,
+            syncs=self.policy is FlushPolicy.COMMIT,
+            files=disk,
+            report=self.report,
+        )
+        journal.gets_to_it = lambda: self.random.random() < 0.6
         replay_all(journal, DATA, self.report, disk)
         logs = [
             SegmentLog(DATA / name, files=disk, segment_bytes=SEGMENT_BYTES, journal=journal)
@@ -80,18 +96,25 @@ class Story:
             self.check(self.model, logs)
             self.odds = 0.05
             self.disk.on_operation = self._operation
-            flusher = Flusher(journal=journal)
+            # What it does by the clock the story does itself.
+            flusher = Flusher(self.policy, 3_600_000, journal, write_out_seconds=3_600)
             for _ in range(self.random.randint(0, 40)):
                 await self._turn(flusher, logs)
+                self._do_something_else(journal, logs)
             if self.random.random() < 0.3:
                 await flusher.close()
                 for log in logs:
                     log.close()
                 assert journal.close()
+                self.model.synced.update(self.model.acknowledged)
             self.odds = 0.0
-            await flusher.close()
+            self.disk.on_operation = lambda _operation: None
             if self.random.random() < 0.5:
                 self.disk = self.disk.lose_power(self.random)
+                self.model = self.model.after_power_loss()
+            else:
+                self.disk = self.disk.kill()
+            await flusher.close()
         for disk, model in self.snapshots:
             _journal, logs = self.open(disk)
             self.check(model, logs)
@@ -104,7 +127,7 @@ class Story:
         futures = []
         for log in self.random.sample(logs, self.random.randint(1, len(logs))):
             for _ in range(self.random.randint(1, 3)):
-                written = self.model.written[log.directory.name]
+                written = self.model.written[log.name]
                 size = self.random.choice((1, 30, 30, 30, 200, 1_500))
                 value = b"%d:" % len(written) + self.random.randbytes(size)
                 # Before the append: it may roll the segment, and so sync what was there.
@@ -113,12 +136,29 @@ class Story:
             futures.append((log, flusher.flush(log), log.end_offset))
         for log, future, end in futures:
             await future
-            self.model.acknowledged[log.directory.name] = end
+            self.model.acknowledged[log.name] = end
+            if self.policy is FlushPolicy.COMMIT:
+                self.model.synced[log.name] = end
+
+    def _do_something_else(self, journal: Journal, logs: list[SegmentLog]) -> None:
+        """What comes between passes: bulk writes of segments, readers, syncs of the journal."""
+        dice = self.random.random()
+        if dice < 0.2:
+            self.random.choice(logs).write_out()
+        elif dice < 0.3:
+            log = self.random.choice(logs)
+            assert values_of(log) == self.model.written[log.name], "what was kept back is not read"
+        elif dice < 0.4:
+            self.random.choice(logs).settle()
+        elif dice < 0.6 and self.policy is FlushPolicy.INTERVAL:
+            acknowledged = dict(self.model.acknowledged)
+            assert journal.sync() == []
+            self.model.synced.update(acknowledged)
 
     def check(self, model: Model, logs: list[SegmentLog]) -> None:
         """Everything acknowledged is there, and nothing that was not written in that order."""
         for log in logs:
-            name = log.directory.name
+            name = log.name
             found = values_of(log)
             written = model.written[name]
             assert found == written[: len(found)], f"{name} holds what was not written so"
@@ -136,8 +176,8 @@ def values_of(log: SegmentLog) -> list[bytes]:
     ]
 
 
-def play(seed: int) -> Story:
+def play(seed: int, policy: FlushPolicy = FlushPolicy.COMMIT) -> Story:
     """The story of a seed. Raises AssertionError, CorruptLog where something was lost."""
-    story = Story(seed)
+    story = Story(seed, policy)
     asyncio.run(story.play())
     return story

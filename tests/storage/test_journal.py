@@ -13,6 +13,7 @@ from coordinator_server.storage.segments.frames import (
     HEADER_BYTES,
     SECTOR_BYTES,
     Entry,
+    Run,
     folded,
     frame,
     frame_size,
@@ -186,15 +187,29 @@ def test_frames_fill_their_last_sector() -> None:
 def test_an_entry_takes_back_what_reaches_its_offset() -> None:
     three = build_batch([record(1), record(2), record(3)], base_offset=1)
     old = [Entry(b"", 0, batch(0)), Entry(b"", 1, three)]
-    assert folded([*old, Entry(b"", 4, batch(4))]) == [(0, batch(0)), (1, three), (4, batch(4))]
-    assert folded([*old, Entry(b"", 1, batch(1))]) == [(0, batch(0)), (1, batch(1))]
-    assert folded([*old, Entry(b"", 2, b"")]) == [(0, batch(0))]
-    assert folded([*old, Entry(b"", 0, b""), Entry(b"", 0, batch(0))]) == [(0, batch(0))]
+
+    def kept(*later: Entry) -> list[bytes]:
+        (run,) = folded([*old, *later])
+        assert run.offset == 0
+        return run.batches
+
+    assert kept(Entry(b"", 4, batch(4))) == [batch(0), three, batch(4)]
+    assert kept(Entry(b"", 1, batch(1))) == [batch(0), batch(1)]
+    assert kept(Entry(b"", 2, b"")) == [batch(0)]
+    assert kept(Entry(b"", 0, b""), Entry(b"", 0, batch(0))) == [batch(0)]
 
 
-def test_before_a_gap_everything_was_synced() -> None:
-    entries = [Entry(b"", 0, batch(0)), Entry(b"", 5, batch(5)), Entry(b"", 6, batch(6))]
-    assert folded(entries) == [(5, batch(5)), (6, batch(6))]
+def test_a_gap_parts_two_runs_and_what_goes_on_before_it_takes_the_later_one_back() -> None:
+    entries = [Entry(b"", 0, batch(0)), *(Entry(b"", n, batch(n), is_synced=False) for n in (5, 6))]
+    first, second = (
+        Run(0, [batch(0)], is_synced=True),
+        Run(5, [batch(5), batch(6)], is_synced=False),
+    )
+    assert folded(entries) == [first, second]
+    assert folded(entries, first=5) == [second]
+    assert folded([*entries, Entry(b"", 1, batch(1))]) == [
+        first._replace(batches=[batch(0), batch(1)])
+    ]
 
 
 # --- what is lost, and the command ---

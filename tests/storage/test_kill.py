@@ -5,16 +5,19 @@ import sys
 from pathlib import Path
 from random import Random
 
+import pytest
+
+from coordinator_server.storage.segments.flusher import FlushPolicy
 from tests.support.appender import PARTITIONS, open_storage
 from tests.support.records import loaded, numbers
 
 ROOT = Path(__file__).parents[2]
-ROUNDS = 5
+ROUNDS = 3
 
 
-def killed_writer(data: Path, first: int, after: int) -> list[int]:
+def killed_writer(data: Path, first: int, after: int, policy: FlushPolicy) -> list[int]:
     """What a writer acknowledged before it was killed, which is after so many records or more."""
-    command = [sys.executable, "-m", "tests.support.appender", str(data), str(first)]
+    command = [sys.executable, "-m", "tests.support.appender", str(data), str(first), policy]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
         assert writer.stdout is not None
         lines = [writer.stdout.readline() for _ in range(after)]
@@ -37,11 +40,15 @@ async def found_in(data: Path) -> list[int]:
     return found
 
 
-async def test_no_acknowledged_record_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", FlushPolicy)
+async def test_no_acknowledged_record_is_lost_when_the_writer_is_killed(
+    tmp_path: Path, policy: FlushPolicy
+) -> None:
     random = Random(7)
     acknowledged: set[int] = set()
     for number in range(ROUNDS):
-        heard = killed_writer(tmp_path / "data", number * 1_000_000, random.randint(1, 400))
+        after = random.randint(1, 400)
+        heard = killed_writer(tmp_path / "data", number * 1_000_000, after, policy)
         assert heard
         acknowledged.update(heard)
         found = await found_in(tmp_path / "data")

@@ -207,13 +207,13 @@ def test_an_append_that_races_a_sync_is_not_taken_for_durable(
     rival = Thread(target=log.sync)
     append_to_segment = Segment.append
 
-    def sync_meanwhile(segment: Segment, batch: bytes, base_offset: int, end_offset: int) -> None:
+    def sync_meanwhile(segment: Segment, batch: bytes, end_offset: int) -> None:
         if written:
-            append_to_segment(segment, batch, base_offset, end_offset)
+            append_to_segment(segment, batch, end_offset)
         rival.start()
         rival.join(0.1)  # it may have to wait for this very append
         if not written:
-            append_to_segment(segment, batch, base_offset, end_offset)
+            append_to_segment(segment, batch, end_offset)
 
     monkeypatch.setattr(Segment, "append", sync_meanwhile)
     append(log, b"two")

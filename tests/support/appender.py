@@ -1,7 +1,7 @@
 """A process that appends records until it is killed, and tells which of them are durable.
 
-`python -m tests.support.appender DATA FIRST` prints the number of every acknowledged record, from
-FIRST on; the records are spread over the partitions of tests/storage.
+`python -m tests.support.appender DATA FIRST POLICY` prints the number of every acknowledged record,
+from FIRST on; the records are spread over the partitions of tests/storage.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from uuid import UUID
 
 from coordinator_server.storage.base import PartitionLog
 from coordinator_server.storage.segments.directory import DataDirectory
-from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.storage import SegmentStorage
@@ -23,14 +23,16 @@ SEGMENT_BYTES = 4_000
 JOURNAL_BYTES = 30_000
 
 
-def open_storage(data: Path) -> tuple[DataDirectory, SegmentStorage]:
+def open_storage(
+    data: Path, policy: FlushPolicy = FlushPolicy.COMMIT
+) -> tuple[DataDirectory, SegmentStorage]:
     """The storage that the process writes, for those who look at what it left."""
     directory = DataDirectory(data, node_id=1, cluster_id=None)
-    journal = Journal(data, capacity=JOURNAL_BYTES)
+    journal = Journal(data, capacity=JOURNAL_BYTES, syncs=policy is FlushPolicy.COMMIT)
     replay_all(journal, data, ignore)
     storage = SegmentStorage(
         directory,
-        Flusher(journal=journal),
+        Flusher(policy, journal=journal),
         partitions=PARTITIONS,
         segment_bytes=SEGMENT_BYTES,
         topic_id=UUID(int=1),
@@ -44,8 +46,8 @@ def ignore(_event: str, **_fields: object) -> None:
     """Report nothing."""
 
 
-async def append_for_ever(data: Path, first: int) -> None:
-    _directory, storage = open_storage(data)
+async def append_for_ever(data: Path, first: int, policy: FlushPolicy) -> None:
+    _directory, storage = open_storage(data, policy)
     logs = [await storage.claim(partition) for partition in range(PARTITIONS)]
     for log in logs:
         await loaded(log)
@@ -61,4 +63,4 @@ async def append_to(log: PartitionLog, number: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(append_for_ever(Path(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(append_for_ever(Path(sys.argv[1]), int(sys.argv[2]), FlushPolicy(sys.argv[3])))

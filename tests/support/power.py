@@ -38,6 +38,11 @@ class Inode:
             _apply(self.durable, at, data)
         self.pending.clear()
 
+    def copy(self) -> "Inode":
+        return Inode(
+            bytearray(self.current), bytearray(self.durable), list(self.pending), self.in_place
+        )
+
     def after_power_loss(self, random: Random) -> "Inode":
         contents = bytearray(self.durable)
         if self.in_place:
@@ -96,12 +101,21 @@ class SimulatedBlockFile:
         self._disk.enter("read")
         return bytes(self._inode.current[at : at + size])
 
-    def write(self, at: int, data: bytes) -> None:
-        if self._closed:
-            raise OSError(9, "Bad file descriptor")
+    def write(self, at: int, data: bytes, *, durably: bool = True) -> None:
+        self._check_open()
         self._inode.change(at, data)
         self._disk.enter("write")
+        if durably:
+            self._inode.sync()
+
+    def sync(self) -> None:
+        self._check_open()
+        self._disk.enter("sync")
         self._inode.sync()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise OSError(9, "Bad file descriptor")
 
     def close(self) -> None:
         self._closed = True
@@ -200,6 +214,26 @@ class SimulatedDisk:
                 del after.names_now[path]
         after.durable_names = dict(after.names_now)
         return after
+
+    def kill(self) -> "SimulatedDisk":
+        """The disk as the next process finds it: all that was written is there, synced or not."""
+        after = SimulatedDisk()
+        copies = {id(inode): inode.copy() for inode in self._inodes()}
+        after.names_now = {p: inode and copies[id(inode)] for p, inode in self.names_now.items()}
+        after.durable_names = {
+            path: inode and copies[id(inode)] for path, inode in self.durable_names.items()
+        }
+        after._trails = {
+            id(copies[number]): trail._replace(inode=copies[number])
+            for number, trail in self._trails.items()
+        }
+        after._renames = self._renames
+        return after
+
+    def _inodes(self) -> list[Inode]:
+        trails = [trail.inode for trail in self._trails.values()]
+        named = [*self.names_now.values(), *self.durable_names.values()]
+        return [*trails, *(inode for inode in named if inode is not None)]
 
     def _placed(self, renamed: set[Path], random: Random) -> dict[Path, Inode]:
         """Where files are whose names, or who were in the way of others, have changed.

@@ -50,8 +50,12 @@ class BlockFile(Protocol):
         """Up to `size` bytes from a position; fewer only at the end of the file."""
         ...
 
-    def write(self, at: int, data: bytes) -> None:
-        """Write all of `data` at a position, durably; after an error any part may be there."""
+    def write(self, at: int, data: bytes, *, durably: bool = True) -> None:
+        """Write all of `data` at a position; after an error any part may be there."""
+        ...
+
+    def sync(self) -> None:
+        """Make durable what was written otherwise (fdatasync)."""
         ...
 
     def close(self) -> None:
@@ -149,12 +153,16 @@ class SystemBlockFile:
         """See BlockFile."""
         return _read(self._descriptor, at, size)
 
-    def write(self, at: int, data: bytes) -> None:
+    def write(self, at: int, data: bytes, *, durably: bool = True) -> None:
         """See BlockFile; one system call where the system can sync a single write."""
-        written = 0
+        write = _write_durably if durably else os.pwrite
+        written = write(self._descriptor, data, at)
         while written < len(data):
-            part = data[written:] if written else data
-            written += _write_durably(self._descriptor, part, at + written)
+            written += write(self._descriptor, data[written:], at + written)
+
+    def sync(self) -> None:
+        """See BlockFile."""
+        os.fdatasync(self._descriptor)
 
     def close(self) -> None:
         """See BlockFile."""

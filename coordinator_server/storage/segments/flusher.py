@@ -1,27 +1,36 @@
 """Group commit: one write, or one pass of syncs, for every log that has something new.
 
-While a pass is under way the next one accumulates, so the number of writes follows the disk, not
-the number of appends. With a journal a pass is one write into it; without, every log is synced.
+With a journal a pass is one write into it. If that has to be on disk first, a thread does it and
+the next pass accumulates meanwhile, so the number of writes follows the disk, not the number of
+appends; otherwise it is done at once, once per turn of the event loop. The segments get what was
+kept back some time later. Without a journal a pass syncs every log on its own.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from queue import SimpleQueue
 from threading import Thread
-from typing import Final
+from typing import Final, TypeVar
 
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 
 DEFAULT_INTERVAL_MS: Final = 1_000
+WRITE_OUT_SECONDS: Final = 0.05
+"""How long the segments may lack what the journal has."""
 
 Flushed = Callable[[OSError | None], None]
 """Called once: with None when all is safe, or with what went wrong."""
 _Failures = Mapping[SegmentLog, OSError]
 _Pass = Callable[[], _Failures]
-"""Does the work of a pass, in the thread; returns what failed, by log."""
+"""Does the work of a pass; returns what failed, by log."""
+_Result = TypeVar("_Result")
+
+
+def _nothing(_result: object) -> None:
+    """Nobody wants to know."""
 
 
 class FlushPolicy(StrEnum):
@@ -43,18 +52,26 @@ class Flusher:
         policy: FlushPolicy = FlushPolicy.COMMIT,
         interval_ms: int = DEFAULT_INTERVAL_MS,
         journal: Journal | None = None,
+        write_out_seconds: float = WRITE_OUT_SECONDS,
     ) -> None:
         """The journal, if there is one, belongs to whoever made it, and so do its logs."""
         self._policy = policy
-        self._interval_ms = interval_ms
+        self._interval_seconds = interval_ms / 1000
+        self._write_out_seconds = write_out_seconds
         self._journal = journal if journal is not None and journal.is_written else None
+        self._answers_early = self._journal is None and policy is not FlushPolicy.COMMIT
+        """Who flushes has nothing to wait for: the segments are written already."""
         self._waiting: dict[SegmentLog, list[Flushed]] = {}
-        self._under_way: dict[SegmentLog, tuple[int, list[Flushed]]] | None = None
+        self._under_way: list[tuple[SegmentLog, int, list[Flushed]]] | None = None
         """The logs of the pass, where they ended when it began, and who waits."""
         self._begin: asyncio.Handle | None = None
+        self._kept_back: dict[SegmentLog, None] = {}
+        """Logs that may have something their segments lack."""
+        self._write_out: asyncio.Handle | None = None
+        self._sync_journal: asyncio.Handle | None = None
         self._settled: asyncio.Future[None] | None = None
         """What `close` waits for."""
-        self._jobs: SimpleQueue[tuple[asyncio.AbstractEventLoop, _Pass] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: Thread | None = None
 
     def flush(self, log: SegmentLog) -> "asyncio.Future[None]":
@@ -82,10 +99,10 @@ class Flusher:
             waiting = self._waiting[log] = []
         if self._begin is None and self._under_way is None:
             self._schedule()
-        if self._policy is FlushPolicy.COMMIT:
-            waiting.append(then)
-        else:
+        if self._answers_early:
             then(None)
+        else:
+            waiting.append(then)
 
     async def close(self) -> None:
         """Make durable what is left, under every policy, and end the thread."""
@@ -96,6 +113,13 @@ class Flusher:
         if self._waiting:
             self._begin_pass()
             await self._settle()
+        for handle, begin in (
+            (self._write_out, self._begin_write_out),
+            (self._sync_journal, self._begin_sync),
+        ):
+            if handle is not None:
+                handle.cancel()
+                begin()
         if self._thread is not None:
             self._jobs.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -107,27 +131,28 @@ class Flusher:
             self._settled = asyncio.get_running_loop().create_future()
             await self._settled
 
+    # --- passes ---
+
     def _schedule(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._policy is FlushPolicy.COMMIT:
+        if not self._answers_early:
             self._begin = loop.call_soon(self._begin_pass)
         elif self._policy is FlushPolicy.INTERVAL:
-            self._begin = loop.call_later(self._interval_ms / 1000, self._begin_pass)
+            self._begin = loop.call_later(self._interval_seconds, self._begin_pass)
 
     def _begin_pass(self) -> None:
         self._begin = None
         waiting, self._waiting = self._waiting, {}
-        self._under_way = {log: (log.end_offset, then) for log, then in waiting.items()}
-        job = self._journal_pass(list(waiting)) if self._journal else _sync_pass(list(waiting))
-        if job is None:
+        self._under_way = [(log, log.end_offset, then) for log, then in waiting.items()]
+        work = self._journal_pass(waiting) if self._journal else _sync_pass(waiting)
+        if work is None:
             self._end_pass({})
-            return
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="flusher", daemon=True)
-            self._thread.start()
-        self._jobs.put((asyncio.get_running_loop(), job))
+        elif self._journal is not None and not self._journal.syncs:
+            self._end_pass(work())
+        else:
+            self._do(work, self._end_pass)
 
-    def _journal_pass(self, logs: list[SegmentLog]) -> _Pass | None:
+    def _journal_pass(self, logs: Iterable[SegmentLog]) -> _Pass | None:
         """Write what is new of all logs at once; nothing to do if nothing is."""
         journal = self._journal
         assert journal is not None
@@ -137,7 +162,7 @@ class Flusher:
 
         def write() -> _Failures:
             try:
-                journal.write(b"".join(bodies.values()), [log.directory.name for log in bodies])
+                journal.write(b"".join(bodies.values()), [log.name for log in bodies])
             except OSError as error:
                 for log in bodies:
                     log.give_up(error)
@@ -146,32 +171,75 @@ class Flusher:
 
         return write
 
-    def _run(self) -> None:
-        """Do what comes through the queue; the event loop is woken once for each."""
-        while (job := self._jobs.get()) is not None:
-            loop, work = job
-            failures = work()
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._end_pass, failures)
-
     def _end_pass(self, failures: _Failures) -> None:
-        under_way, self._under_way = self._under_way or {}, None
+        under_way, self._under_way = self._under_way or [], None
         if self._waiting and self._begin is None:
             self._schedule()
-        for log, (end, waiting) in under_way.items():
+        for log, end, waiting in under_way:
             error = failures.get(log)
             if self._journal is not None:
                 # One that failed meanwhile is cut to what was durable then.
                 error = error or log.failed
                 if error is None:
                     log.journaled(end)
+                    self._kept_back[log] = None
             for then in waiting:
                 then(error)
+        if self._kept_back:
+            self._finish_later()
         if self._settled is not None and not self._settled.done():
             self._settled.set_result(None)
 
+    # --- what follows a write of the journal ---
 
-def _sync_pass(logs: list[SegmentLog]) -> _Pass:
+    def _finish_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._write_out is None:
+            self._write_out = loop.call_later(self._write_out_seconds, self._begin_write_out)
+        if self._policy is FlushPolicy.INTERVAL and self._sync_journal is None:
+            self._sync_journal = loop.call_later(self._interval_seconds, self._begin_sync)
+
+    def _begin_write_out(self) -> None:
+        self._write_out = None
+        logs, self._kept_back = list(self._kept_back), {}
+
+        def write_out() -> None:
+            for log in logs:
+                # One that fails says so to whoever uses it next.
+                with suppress(OSError):
+                    log.write_out()
+
+        self._do(write_out)
+
+    def _begin_sync(self) -> None:
+        self._sync_journal = None
+        journal = self._journal
+        assert journal is not None
+        self._do(journal.sync, journal.abandon)
+
+    # --- the thread ---
+
+    def _do(self, work: Callable[[], _Result], then: Callable[[_Result], None] = _nothing) -> None:
+        """Work in the thread; `then` is called with the result, from the event loop."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="flusher", daemon=True)
+            self._thread.start()
+        loop = asyncio.get_running_loop()
+
+        def job() -> None:
+            result = work()
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(then, result)
+
+        self._jobs.put(job)
+
+    def _run(self) -> None:
+        """Do what comes through the queue."""
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
+def _sync_pass(logs: Iterable[SegmentLog]) -> _Pass:
     """Sync every log on its own."""
 
     def sync() -> _Failures:

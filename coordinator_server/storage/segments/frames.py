@@ -13,14 +13,15 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from coordinator_server.storage.segments.files import BlockFile
-from protocol.batch import read_header
+from protocol.batch import read_header as read_batch_header
 
 SECTOR_BYTES: Final = 512
 HEADER_BYTES: Final = 4_096
 """Of the file; a page, so that frames never share one with it."""
-_FILE_MAGIC: Final = b"KGCJRNL1"
+_SYNCED: Final = b"KGCJRNL1"
+_UNSYNCED: Final = b"KGCJRNL2"
 _FILE: Final = Struct(">8sQI")
-"""Magic, generation, checksum of both."""
+"""One of these two, generation, checksum of both."""
 _FRAME_MAGIC: Final = 0x4B474346
 _FRAME: Final = Struct(">IIQQI")
 """Magic, checksum of all that follows, generation, sequence, bytes of entries."""
@@ -37,6 +38,28 @@ class Entry(NamedTuple):
     """The directory's name and the topic's id; see identity.py."""
     offset: int
     batch: bytes
+    is_synced: bool = True
+    """It was on disk before what came after it was written."""
+
+
+class Run(NamedTuple):
+    """Batches of a log without a gap between them."""
+
+    offset: int
+    batches: list[bytes]
+    is_synced: bool
+    """Of the first one."""
+
+
+class Header(NamedTuple):
+    """What a file says of itself."""
+
+    generation: int
+    is_synced: bool
+    """Every frame was on disk before anybody was answered for it."""
+
+
+NO_HEADER: Final = Header(0, is_synced=True)
 
 
 class Frame(NamedTuple):
@@ -51,9 +74,10 @@ class Frame(NamedTuple):
 # --- writing ---
 
 
-def file_header(generation: int) -> bytes:
+def file_header(header: Header) -> bytes:
     """The first page of a file; frames of other generations do not count in it."""
-    start = _FILE_MAGIC + generation.to_bytes(8, "big")
+    magic = _SYNCED if header.is_synced else _UNSYNCED
+    start = magic + header.generation.to_bytes(8, "big")
     return (start + crc32c(start).to_bytes(4, "big")).ljust(HEADER_BYTES, b"\0")
 
 
@@ -79,15 +103,15 @@ def frame_size(body_size: int) -> int:
 # --- reading ---
 
 
-def read_generation(file: BlockFile) -> int | None:
-    """The generation of a file; None if it has no header, as a file that was just made."""
+def read_header(file: BlockFile) -> Header | None:
+    """The header of a file; None if it has none, as a file that was just made."""
     head = file.read(0, _FILE.size)
     if len(head) < _FILE.size:
         return None
     magic, generation, checksum = _FILE.unpack(head)
-    if magic != _FILE_MAGIC or checksum != crc32c(head[:-4]):
+    if magic not in (_SYNCED, _UNSYNCED) or checksum != crc32c(head[:-4]):
         return None
-    return int(generation)
+    return Header(generation, magic == _SYNCED)
 
 
 def read_frames(file: BlockFile, generation: int) -> Iterator[Frame]:
@@ -116,33 +140,36 @@ def _counts(found: int, sequence: int, generation: int, expected: int | None) ->
     return found == generation and expected in (None, sequence)
 
 
-def entries(body: bytes) -> Iterator[Entry]:
-    """The entries of a frame."""
+def entries(body: bytes, *, is_synced: bool = True) -> Iterator[Entry]:
+    """The entries of a frame of such a file."""
     at = 0
     while at < len(body):
         name_size, offset, size = _ENTRY.unpack_from(body, at)
         at += _ENTRY.size
         name, at = body[at : at + name_size], at + name_size
-        yield Entry(name, offset, body[at : at + size])
+        yield Entry(name, offset, body[at : at + size], is_synced)
         at += size
 
 
-def folded(found: Iterable[Entry]) -> list[tuple[int, bytes]]:
-    """What the entries of one log come to: offset and batch, in order, without gaps.
+def folded(found: Iterable[Entry], first: int = 0) -> list[Run]:
+    """What the entries of one log come to, in order, from an offset on.
 
-    An entry takes back every batch that reaches its offset. Behind a gap, all before was synced
-    when the log was closed, and need not be written again.
+    An entry takes back every batch that reaches its offset. Between two runs everything was in the
+    segment when the second one began, or was lost with the power before it was synced.
     """
-    kept: list[tuple[int, bytes]] = []
-    end: int | None = None
+    kept: list[tuple[Entry, int]] = []
     for each in found:
-        while kept and end is not None and end > each.offset:
-            end = kept.pop()[0]
-        if not each.batch:
-            end = each.offset if end is None else min(end, each.offset)
+        while kept and kept[-1][1] > each.offset:
+            kept.pop()
+        if each.batch:
+            kept.append((each, read_batch_header(each.batch).last_offset + 1))
+    runs: list[Run] = []
+    end: int | None = None
+    for each, its_end in kept:
+        if each.offset < first:
             continue
-        if end is not None and each.offset > end:
-            kept.clear()
-        kept.append((each.offset, each.batch))
-        end = read_header(each.batch).last_offset + 1
-    return kept
+        if each.offset != end:
+            runs.append(Run(each.offset, [], each.is_synced))
+        runs[-1].batches.append(each.batch)
+        end = its_end
+    return runs

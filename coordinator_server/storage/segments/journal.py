@@ -1,33 +1,35 @@
 """The journal of a data directory: what all its logs took in a moment goes to disk in one write.
 
-The same batches lie unsynced in the segments. When a file of the journal is full the next one goes
-on, while the logs named in the full one are synced; then it is used again under a new generation,
-which makes what it holds stale. Opening a log first writes into it what the journal has of it, so
-a crash at any moment leaves either the segments synced or the journal whole. Blocks; one thread
-writes, another one checkpoints.
+The segments get the same batches later and in bulk. When a file of the journal is full the next one
+goes on, while the logs named in the full one are written and synced; then it is used again under a
+new generation, which makes what it holds stale. Opening a log first writes into it what the journal
+has of it, so a crash at any moment leaves either the segments synced or the journal whole. Blocks;
+one thread writes, another one checkpoints, and one may sync.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition, Thread
 from typing import Final, Protocol
 
 from coordinator_server.storage.segments.checkpoint import RecoveryPoints
-from coordinator_server.storage.segments.files import SYSTEM_FILES, BlockFile, Files, exists
+from coordinator_server.storage.segments.files import SYSTEM_FILES, Files, exists
 from coordinator_server.storage.segments.frames import (
     HEADER_BYTES,
-    Entry,
+    NO_HEADER,
+    Header,
+    Run,
     entries,
     file_header,
     folded,
     frame,
     frame_size,
     read_frames,
-    read_generation,
+    read_header,
 )
 from coordinator_server.storage.segments.identity import directory_of
+from coordinator_server.storage.segments.journal_file import JournalFile, entries_in
 
 FILE_PREFIX: Final = ".coordinator-journal-"
 """A regular file with a dot in front: a broker looks at directories alone."""
@@ -61,28 +63,12 @@ class Journaled(Protocol):
     directory: Path
 
     def settle(self) -> int | None:
-        """Sync everything appended so far: up to which offset; None if that failed. Blocks."""
+        """Write and sync what was appended so far: up to where; None if that failed. Blocks."""
         ...
 
 
-@dataclass(eq=False, slots=True)
-class JournalFile:
-    """A file of the journal."""
-
-    path: Path
-    file: BlockFile
-    size: int
-    """Bytes that were written once, and are there to be written again."""
-    generation: int
-    position: int = HEADER_BYTES
-    names: set[str] = field(default_factory=set)
-    """The directories of the logs with entries in it that may not be synced."""
-    broken: bool = False
-    """A write has failed: the descriptor is closed, the file goes once it is not needed."""
-
-
 class Journal:
-    """Writes entries durably, and knows what of them the segments may still lack."""
+    """Writes entries, and knows what of them the segments may still lack."""
 
     def __init__(
         self,
@@ -91,18 +77,21 @@ class Journal:
         owner: str = "",
         capacity: int = DEFAULT_BYTES,
         writes: bool = True,
+        syncs: bool = True,
         fills_gaps: bool = False,
         files: Files = SYSTEM_FILES,
         report: Report = lambda *_args, **_fields: None,
     ) -> None:
         """Find the files that an earlier life has left; `owner` names one of several journals.
 
-        Raises OSError.
+        With `syncs` a write is on disk when it returns; otherwise it only survives the process,
+        and `write` never waits for anybody. Raises OSError.
         """
         self.points = RecoveryPoints(directory, files, owner)
         self._prefix = _prefix(owner)
         self.is_written = writes
         """Whether logs hand over what they append; otherwise it is only replayed."""
+        self.syncs = syncs
         self.fills_gaps = fills_gaps
         """Whether a replay goes on where a segment has lost what came before; somebody said so."""
         self._directory = directory
@@ -128,7 +117,8 @@ class Journal:
         for name in names:
             path = self._directory / name
             file = self._files.open_block(path)
-            found = JournalFile(path, file, file.size(), read_generation(file) or 0)
+            header = read_header(file) or NO_HEADER
+            found = JournalFile(path, file, file.size(), header)
             for each in read_frames(file, found.generation):
                 self._sequence = max(self._sequence, each.sequence)
                 found.names.update(directory_of(e.identity) for e in entries(each.body))
@@ -150,24 +140,22 @@ class Journal:
         with self._changed:
             return sorted({name for file in self._live() for name in file.names})
 
-    def entries_of(self, identity: bytes) -> list[tuple[int, bytes]]:
-        """What a log has to be given before it is used: offset and batch, in order.
+    def has(self, identity: bytes) -> bool:
+        """Whether there may be something of a log."""
+        with self._changed:
+            return any(directory_of(identity) in file.names for file in self._live())
 
-        Raises OSError.
-        """
+    def runs_of(self, identity: bytes, first: int = 0) -> list[Run]:
+        """What there is of a log from an offset on, in order. Raises OSError."""
         name = directory_of(identity)
         with self._changed:
-            live = [(f.path, f.generation) for f in self._live() if name in f.names]
-        found = [each for path, generation in live for each in self._read(path, generation)]
-        return folded(entry for entry in found if entry.identity == identity)
+            live = [(f.path, f.header) for f in self._live() if name in f.names]
+        found = [each for file in live for each in entries_in(self._files, *file)]
+        return folded((entry for entry in found if entry.identity == identity), first)
 
-    def _read(self, path: Path, generation: int) -> Iterator[Entry]:
-        file = self._files.open_block(path)
-        try:
-            for each in read_frames(file, generation):
-                yield from entries(each.body)
-        finally:
-            file.close()
+    def out_of_reach(self, path: Path, offset: int) -> None:
+        """Say that records at an offset are no use: what came before was lost with the power."""
+        self._report("journal_out_of_reach", segment=str(path), offset=offset)
 
     def opened(self, log: Journaled) -> None:
         """A log has got what is here, and it is synced: from now on it answers for itself."""
@@ -181,7 +169,7 @@ class Journal:
     # --- writing ---
 
     def write(self, body: bytes, names: Iterable[str]) -> None:
-        """Make the entries of a body durable, which are of the logs in these directories.
+        """Write the entries of a body, which are of the logs in these directories.
 
         Raises OSError; it is not known then whether they are on disk, and the file is given up.
         """
@@ -193,12 +181,14 @@ class Journal:
             # Before the write: once any of it is on disk, the file is needed until it is settled.
             current.names.update(names)
         try:
-            self._make_room(current, size)
-            current.file.write(current.position, data)
+            if self.syncs:
+                self._make_room(current, size)
+            current.file.write(current.position, data, durably=self.syncs)
         except OSError:
             self._give_up(current)
             raise
         current.position += size
+        current.is_dirty = not self.syncs
 
     def _make_room(self, current: JournalFile, size: int) -> None:
         """Write zeros where the file has none yet: written again, they cost no metadata."""
@@ -214,28 +204,39 @@ class Journal:
         if current is not None:
             if current.position == HEADER_BYTES or current.position + size <= self._capacity:
                 return current
+            if not self.syncs and not self._free and self._checkpointing is not None:
+                # Nobody may wait for it, so this one takes a little more.
+                return current
             with self._changed:
                 self._full.append(current)
                 self._current = None
         self.begin_checkpoint()
         with self._changed:
-            while not self._free and self._checkpointing is not None:
+            while self._must_wait():
                 self._changed.wait()
-            fresh = self._free.pop() if self._free else None
+            # In the order of their generations, which is how they are read.
+            fresh = self._free.pop(0) if self._free else None
         fresh = fresh or self._make_file()
         with self._changed:
             self._current = fresh
         return fresh
 
+    def _must_wait(self) -> bool:
+        """Whether the next file is the one that is just being freed: there are two, if possible."""
+        is_freeing = self._checkpointing is not None and not self._free
+        return is_freeing and self.syncs and len(self._full) > 1
+
     def _make_file(self) -> JournalFile:
         path = self._directory / f"{self._prefix}{self._number}"
         self._number += 1
-        made = JournalFile(path, self._files.open_block(path), 0, 0)
+        made = JournalFile(path, self._files.open_block(path), 0, NO_HEADER)
         try:
-            made.file.write(0, bytes(FIRST_BYTES))
-            made.size = FIRST_BYTES
+            if self.syncs:
+                made.file.write(0, bytes(FIRST_BYTES))
+                made.size = FIRST_BYTES
             self._begin_generation(made)
-            self._files.sync_directory(self._directory)
+            if self.syncs:
+                self._files.sync_directory(self._directory)
         except OSError:
             made.file.close()
             with suppress(OSError):
@@ -247,9 +248,10 @@ class Journal:
         """Make all that a file holds stale."""
         with self._changed:
             self._generation += 1
-            generation = self._generation
-        file.file.write(0, file_header(generation))
-        file.generation = generation
+            header = Header(self._generation, self.syncs)
+        # Over an older one it is always durable: frames of two generations must not be mixed up.
+        file.file.write(0, file_header(header), durably=self.syncs or file.generation > 0)
+        file.header = header
         file.position = HEADER_BYTES
         file.names = set()
 
@@ -260,6 +262,33 @@ class Journal:
         with self._changed:
             self._full.append(file)
             self._current = None
+
+    def sync(self) -> list[JournalFile]:
+        """Make durable what was written without; which files that failed for. Blocks.
+
+        Another thread may write meanwhile; that one hands over to `abandon` what has failed.
+        """
+        with self._changed:
+            dirty = [file for file in self._live() if file.is_dirty]
+        failed = []
+        for file in dirty:
+            # Before the sync: what is written meanwhile is for the next one.
+            file.is_dirty = False
+            try:
+                file.file.sync()
+                self._files.sync_directory(self._directory)
+            except OSError as error:
+                failed.append(file)
+                self._report("journal_sync_failed", file=str(file.path), error=str(error))
+        return failed
+
+    def abandon(self, failed: Iterable[JournalFile]) -> None:
+        """Give up files that could not be synced: the segments are, with all that is in them."""
+        for file in failed:
+            if file is self._current:
+                self._give_up(file)
+            file.broken = True
+        self.begin_checkpoint()
 
     # --- checkpoints ---
 
@@ -305,10 +334,9 @@ class Journal:
             # Otherwise it belonged to a topic that was deleted.
             with self._changed:
                 file.names.discard(name)
-        if file.names:
-            return False
+        # Even if the file has to stay: what was settled must not be replayed over what follows.
         self.points.write()
-        return True
+        return not file.names
 
     def _free_file(self, file: JournalFile) -> None:
         """Use a settled file again, or remove one that has failed. Raises OSError."""

@@ -16,14 +16,15 @@ from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.frames import entry
 from coordinator_server.storage.segments.identity import read_identity
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.segment import LARGEST_DELTA, SUFFIX, Segment
+from coordinator_server.storage.segments.restore import restore
+from coordinator_server.storage.segments.segment import Segment, drop_indexes, segment_bases
 from coordinator_server.storage.segments.swap import complete
 from protocol.batch import BatchHeader, read_header, stamped
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
 DEFAULT_SEGMENT_MS: Final = 7 * 24 * 3_600_000
-_INDEXES: Final = (".index", ".timeindex", ".txnindex")
-INDEX_SUFFIXES: Final = (*_INDEXES, *(index + ".swap" for index in _INDEXES))
+MAX_KEPT_BACK: Final = 256 * 1024
+"""Bytes of batches that are in the journal, and not in the segment; the next append writes them."""
 
 
 class SegmentLog:
@@ -44,14 +45,15 @@ class SegmentLog:
         Raises CorruptLog, OSError.
         """
         self.directory = directory
+        self.name = directory.name
         self.failed: OSError | None = None
         """Why nothing can be appended any more; the log must be closed and opened again."""
         self._files = files
         self.segment_bytes = segment_bytes
         self._segment_ms = segment_ms
         self._journal = journal
-        self._entries: list[tuple[int, bytes]] | None = None
-        """Offset and batch of what the journal does not have yet; None without a journal."""
+        self._entries: list[bytes] | None = None
+        """What the journal does not have yet; None without one."""
         if journal is not None and journal.is_written:
             self._entries = []
         self._settled: int | None = None
@@ -69,19 +71,22 @@ class SegmentLog:
         """Compacted away, and open for who may still read them."""
         self._lock = Lock()
         """Held for moments: an append and a sync must agree on what is dirty."""
+        self._writing = Lock()
+        """Held while what was kept back is written, so that it goes out once and in order."""
         self._syncing = Lock()
         """Held for a whole sync: nobody may take what another still syncs for durable."""
         self._dirty: list[Segment] = []
         files.make_directory(directory)
         complete(files, directory)
-        names = [n for n in files.names(directory) if n.endswith(SUFFIX)]
-        bases = sorted(_base_offset(directory, name) for name in names) or [0]
+        bases = segment_bases(files, directory)
         self.identity = read_identity(files, directory)
-        self._segments = [Segment(files, directory, base) for base in bases]
+        self._segments = [Segment(files, directory, base) for base in bases or [0]]
         try:
-            self._replay()
-            self.cut_bytes = self._active.recover(self._recovery_point(anew=not names))
-            self._drop_indexes()
+            point = self._recovery_point(anew=not bases)
+            if journal is not None:
+                restore(self._active, journal, self.identity, point)
+            self.cut_bytes = self._active.recover(point)
+            drop_indexes(files, directory)
             self._sync_found()
         except BaseException:
             self._close_files()
@@ -90,26 +95,13 @@ class SegmentLog:
         if journal is not None:
             journal.opened(self)
 
-    def _replay(self) -> None:
-        """Write what the journal has of the active segment: from there on nothing was synced.
-
-        It is written even where the file seems to have it: a system that failed to write a page
-        may still show it. What lies before the active segment was synced before that was begun.
-        """
-        if self._journal is None:
-            return
-        base = self._active.base_offset
-        entries = [e for e in self._journal.entries_of(self.identity) if e[0] >= base]
-        if entries:
-            self._active.rewrite(entries, fills_gap=self._journal.fills_gaps)
-
     def _recovery_point(self, *, anew: bool) -> int:
         """Up to where the active segment is known to have been synced."""
         if self._journal is None:
             return 0
         if anew:
-            self._journal.points.lower(self.directory.name, 0)
-        return self._journal.points.of(self.directory.name)
+            self._journal.points.lower(self.name, 0)
+        return self._journal.points.of(self.name)
 
     def _sync_found(self) -> None:
         """Make durable what was found: a process that was killed may have left it in memory.
@@ -139,14 +131,15 @@ class SegmentLog:
     @property
     def size(self) -> int:
         """Bytes in all segments."""
-        return sum(segment.size for segment in self._segments)
+        return sum(segment.length for segment in self._segments)
 
     # --- writing ---
 
     def append(self, batch: bytes) -> int:
-        """Write one batch at the end and return the offset of its first record.
+        """Put one batch at the end and return the offset of its first record.
 
-        It is durable only after `sync`. Raises OSError; nothing has been appended then.
+        It is durable after `sync`, or when the journal has it. With a journal it is kept back: the
+        journal gets it first, the segment soon. Raises OSError; nothing has been appended then.
         """
         header = read_header(batch)
         base_offset = self.end_offset
@@ -158,33 +151,55 @@ class SegmentLog:
         """As `append`, of a batch that was built at `end_offset`; timestamps in milliseconds."""
         if self.failed is not None:
             raise self.failed
-        if self._is_to_roll(len(batch), last_offset_delta, max_timestamp):
+        active = self._segments[-1]
+        if active.length and (
+            active.length + len(batch) > self.segment_bytes
+            or active.is_to_end(last_offset_delta, max_timestamp, self._segment_ms)
+        ):
             self._roll()
-        active = self._active
-        base_offset = active.end_offset
+        active = self._segments[-1]
+        end_offset = active.end_offset + last_offset_delta + 1
+        if self._entries is None:
+            self._write(active, batch, end_offset)
+            return
+        if active.length - active.size > MAX_KEPT_BACK:
+            self.write_out()
+        self._entries.append(entry(self.identity, active.end_offset, batch))
+        with self._lock:
+            active.keep_back(batch, end_offset, max_timestamp)
+
+    def _write(self, active: Segment, batch: bytes, end_offset: int) -> None:
         try:
             with self._lock:
                 # A write that fails is cut off again, and that has to reach the disk too.
                 if active not in self._dirty:
                     self._dirty.append(active)
-                active.append(batch, base_offset, base_offset + last_offset_delta + 1)
+                active.append(batch, end_offset)
         except OSError as error:
             self._fail_if_unclean(error)
             raise
-        if self._entries is not None:
-            self._entries.append((base_offset, batch))
 
-    def _is_to_roll(self, size: int, last_offset_delta: int, max_timestamp: int) -> bool:
-        """Kafka's rule (LogSegment.shouldRoll): full, or the records' own time has passed on."""
-        active = self._active
-        if not active.size:
-            return False
-        if active.size + size > self.segment_bytes:
-            return True
-        if self.end_offset + last_offset_delta - active.base_offset > LARGEST_DELTA:
-            return True
-        began = active.first_timestamp()
-        return began >= 0 and max_timestamp - began > self._segment_ms
+    def write_out(self) -> int:
+        """Write to the segment what was kept back; up to which offset everything is there then.
+
+        Raises OSError. The log has failed then: what was acknowledged is in the journal alone.
+        """
+        with self._writing:
+            with self._lock:
+                active = self._active
+                end = active.end_offset
+                has_more = active.length > active.size
+                if has_more and active not in self._dirty:
+                    self._dirty.append(active)
+            if has_more:
+                if self.failed is not None:
+                    raise self.failed
+                try:
+                    active.write_out()
+                except OSError as error:
+                    self.failed = error
+                    raise
+        return end
 
     def take_entries(self) -> bytes:
         """What the journal does not have yet, as entries of a frame; it is taken to have it."""
@@ -192,7 +207,7 @@ class SegmentLog:
         if not taken:
             return b""
         self._entries = []
-        return b"".join(entry(self.identity, offset, batch) for offset, batch in taken)
+        return b"".join(taken)
 
     def give_up(self, error: OSError) -> None:
         """The journal could not take entries of this log: it must be closed and opened again."""
@@ -223,8 +238,8 @@ class SegmentLog:
         with self._lock:
             self._segments = [*self._segments, segment]
 
-    def sync(self) -> None:
-        """Make everything appended before the call durable. Raises OSError.
+    def sync(self) -> int:
+        """Make everything appended before the call durable; where that ends. Raises OSError.
 
         After a failure the system may have dropped what it could not write and claim success at
         the next try: so there is none, the log has failed.
@@ -232,8 +247,8 @@ class SegmentLog:
         with self._syncing:
             if self.failed is not None:
                 raise self.failed
+            end = self.write_out()
             with self._lock:
-                end = self.end_offset
                 dirty, self._dirty = self._dirty, []
             try:
                 for segment in dirty:
@@ -242,6 +257,7 @@ class SegmentLog:
                 self.failed = error
                 raise
             self.durable_offset = max(self.durable_offset, end)
+            return end
 
     def probe(self, size: int) -> None:
         """Prove that so many bytes can be written and synced, and take them back.
@@ -249,13 +265,15 @@ class SegmentLog:
         For a log that could not be written before. Raises OSError.
         """
         with self._syncing:
+            self.write_out()
             self._active.probe(size)
 
     def truncate(self, offset: int) -> None:
         """Cut the log so that `offset` comes next; a batch that straddles it goes as a whole."""
         with self._syncing:
+            self.write_out()
             if self._journal is not None:
-                self._journal.points.lower(self.directory.name, offset)
+                self._journal.points.lower(self.name, offset)
             self._dirty.clear()
             while len(self._segments) > 1 and self._active.base_offset >= offset:
                 segment = self._segments.pop()
@@ -271,14 +289,13 @@ class SegmentLog:
             self.durable_offset = self.end_offset
             if self._entries is not None:
                 # Or a replay would bring back what the journal has beyond.
-                self._entries = [(self.end_offset, b"")]
+                self._entries = [entry(self.identity, self.end_offset, b"")]
 
     def settle(self) -> int | None:
         """See journal.Journaled."""
         if self._settled is None and self.failed is None:
             with suppress(OSError):
-                self.sync()
-                return self.durable_offset
+                return self.sync()
         return self._settled
 
     def close(self) -> None:
@@ -287,8 +304,9 @@ class SegmentLog:
         with self._compacting:
             self._settled = self.settle()
             if self._settled is not None and self._journal is not None:
-                self._journal.points.note(self.directory.name, self._settled)
-            self._close_files()
+                self._journal.points.note(self.name, self._settled)
+            with self._writing:
+                self._close_files()
         self.failed = self.failed or OSError(f"{self.directory} is closed")
 
     def _close_files(self) -> None:
@@ -328,7 +346,8 @@ class SegmentLog:
 
     @contextmanager
     def _reading(self) -> Iterator[list[Segment]]:
-        """The segments of this moment, which stay open meanwhile."""
+        """The segments of this moment, which stay open meanwhile, with all that was appended."""
+        self.write_out()
         with self._lock:
             self._readers += 1
             segments = self._segments
@@ -385,16 +404,3 @@ class SegmentLog:
             self._segments = [*self._segments[:first], new, *rest]
             self._replaced.extend(old)
             self._close_replaced()
-
-    def _drop_indexes(self) -> None:
-        """Remove index files, which Kafka makes anew: ours to write would be a second truth."""
-        for name in self._files.names(self.directory):
-            if name.endswith(INDEX_SUFFIXES):
-                self._files.remove(self.directory / name)
-
-
-def _base_offset(directory: Path, name: str) -> int:
-    digits = name.removesuffix(SUFFIX)
-    if not digits.isdecimal():
-        raise CorruptLog(f"{directory / name}: expected a number as the name of a segment")
-    return int(digits)

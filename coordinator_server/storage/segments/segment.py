@@ -27,6 +27,10 @@ CHUNK_BYTES: Final = 256 * 1024
 SUFFIX: Final = ".log"
 
 
+_INDEXES: Final = (".index", ".timeindex", ".txnindex")
+INDEX_SUFFIXES: Final = (*_INDEXES, *(index + ".swap" for index in _INDEXES))
+
+
 def file_name(base_offset: int) -> str:
     """Kafka's name of a segment."""
     return f"{base_offset:020d}{SUFFIX}"
@@ -38,10 +42,12 @@ class Segment:
     __slots__ = (
         "_first_timestamp",
         "_indexed",
+        "_kept_back",
         "base_offset",
         "end_offset",
         "file",
         "index",
+        "length",
         "path",
         "size",
     )
@@ -49,25 +55,53 @@ class Segment:
     def __init__(self, files: Files, directory: Path, base_offset: int, suffix: str = "") -> None:
         self.base_offset = base_offset
         self.end_offset = base_offset
-        """The offset behind the last batch, as far as the file has been walked."""
+        """The offset behind the last batch, as far as it is known."""
         self.path = directory / (file_name(base_offset) + suffix)
         self.file: File = files.open(self.path)
         self.size = self.file.size()
+        """Bytes in the file."""
+        self.length = self.size
+        """Bytes in the file, and of batches that are still to be written."""
+        self._kept_back: list[bytes] = []
         self.index: list[tuple[int, int]] = []
         """Base offset and position of a batch every few kilobytes."""
         self._indexed = 0
         self._first_timestamp: int | None = None
 
-    def append(self, batch: bytes, base_offset: int, end_offset: int) -> None:
+    def append(self, batch: bytes, end_offset: int) -> None:
         """Write a batch. After an OSError the file is as it was before, if that can be done."""
+        self._write(batch)
+        self._note(self.end_offset, self.length)
+        self.length += len(batch)
+        self.end_offset = end_offset
+
+    def keep_back(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
+        """Append a batch that `write_out` is to write; whoever reads the file has to call that."""
+        if not self.length:
+            self._first_timestamp = max_timestamp
+        self._note(self.end_offset, self.length)
+        self.length += len(batch)
+        self._kept_back.append(batch)
+        self.end_offset = end_offset
+
+    def write_out(self) -> bool:
+        """Write what was kept back so far; whether there was anything. Raises OSError as `append`.
+
+        Another thread may keep back more meanwhile.
+        """
+        batches = self._kept_back[:]
+        if batches:
+            self._write(b"".join(batches))
+            del self._kept_back[: len(batches)]
+        return bool(batches)
+
+    def _write(self, data: bytes) -> None:
         try:
-            self.file.append(batch)
+            self.file.append(data)
         except OSError:
             self.file.truncate(self.size)
             raise
-        self._note(base_offset, self.size)
-        self.size += len(batch)
-        self.end_offset = end_offset
+        self.size += len(data)
 
     def recover(self, point: int = 0) -> int:
         """Cut what a crash has torn; returns how many bytes were cut.
@@ -139,7 +173,9 @@ class Segment:
 
         Of the first sector only what belongs to the batch counts. That begins with zeros anyway,
         but not with as many: its offset is known, and its length behind that is never zero.
+        The last sector counts with what it has of the next batch, which begins with zeros, too.
         """
+        end += -end % SECTOR_BYTES
         lost = self.file.read(begin, min(end - begin, MAX_LOST_BYTES))
         first = SECTOR_BYTES - begin % SECTOR_BYTES
         known = self.end_offset.to_bytes(8, "big") + b"\0\0\0\x01"
@@ -207,37 +243,38 @@ class Segment:
             end = position + header.size
         return b"" if begin < 0 else self.file.read(begin, end - begin)
 
-    def rewrite(self, entries: Sequence[tuple[int, bytes]], *, fills_gap: bool) -> None:
-        """Put batches, by offset, in the place of all there is from the first one's offset on.
-
-        Raises CorruptLog if the segment does not reach that and no gap may be left; OSError.
-        """
-        first = entries[0][0]
-        position = self.position_behind(first)
-        if position is None and fills_gap:
-            position = self.size
-        if position is None:
-            raise CorruptLog(
-                f"{self.path} does not reach offset {first}, where the journal goes on: "
-                "records in between were acknowledged and are lost"
-            )
+    def rewrite(self, position: int, batches: Sequence[bytes]) -> None:
+        """Put batches in the place of all there is from a position on. Raises OSError."""
         self.truncate(position)
-        self.file.append(b"".join(batch for _, batch in entries))
-        self.size = self.file.size()
+        self.file.append(b"".join(batches))
+        self.size = self.length = self.file.size()
 
-    def position_behind(self, offset: int) -> int | None:
+    def position_behind(self, offset: int, checked_from: int | None = None) -> int | None:
         """Where the batches before an offset end; None if they do not reach it.
 
-        What lies behind that position is not looked at: it may be torn. Raises CorruptLog.
+        Those with records from `checked_from` on must have the right checksum. What lies behind
+        that position is not looked at: it may be torn. Raises CorruptLog.
         """
         if offset <= self.base_offset:
             return 0
-        for position, header, _, _ in self.walk():
+        for position, header, chunk, at in self.walk():
+            if checked_from is not None and header.last_offset >= checked_from:
+                self._check(position, header, chunk, at)
             if header.base_offset >= offset:
                 return position
             if header.last_offset + 1 >= offset:
                 return position + header.size
         return None
+
+    def is_to_end(self, last_offset_delta: int, max_timestamp: int, longest_ms: int) -> bool:
+        """Whether a batch is to be the first of the next segment (Kafka's LogSegment.shouldRoll).
+
+        Offsets are 32 bits from the first one's, and the records' own time has its bound too.
+        """
+        if self.end_offset + last_offset_delta - self.base_offset > LARGEST_DELTA:
+            return True
+        began = self.first_timestamp()
+        return began >= 0 and max_timestamp - began > longest_ms
 
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch, in milliseconds; the segment is not empty."""
@@ -255,7 +292,8 @@ class Segment:
     def truncate(self, size: int) -> None:
         """Cut the file to a length and forget what lay behind it."""
         self.file.truncate(size)
-        self.size = size
+        self.size = self.length = size
+        self._kept_back.clear()
         self._first_timestamp = None
         self.index = [entry for entry in self.index if entry[1] < size]
         self._indexed = min(self._indexed, size)
@@ -280,3 +318,19 @@ class Segment:
             for position, header, _, _ in self.walk():
                 self._note(header.base_offset, position)
                 self.end_offset = header.last_offset + 1
+
+
+def segment_bases(files: Files, directory: Path) -> list[int]:
+    """The base offsets of a log's segments. Raises CorruptLog, OSError."""
+    names = [name for name in files.names(directory) if name.endswith(SUFFIX)]
+    for name in names:
+        if not name.removesuffix(SUFFIX).isdecimal():
+            raise CorruptLog(f"{directory / name}: expected a number as the name of a segment")
+    return sorted(int(name.removesuffix(SUFFIX)) for name in names)
+
+
+def drop_indexes(files: Files, directory: Path) -> None:
+    """Remove index files, which Kafka makes anew: ours to write would be a second truth."""
+    for name in files.names(directory):
+        if name.endswith(INDEX_SUFFIXES):
+            files.remove(directory / name)

@@ -1,0 +1,303 @@
+"""With a journal the segments get what was appended later, in bulk: nobody can tell by reading."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
+from coordinator_server.storage.segments.frames import HEADER_BYTES
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.log import MAX_KEPT_BACK, SegmentLog
+from coordinator_server.storage.segments.replay import replay_all
+from protocol.batch import batches, build_batch
+from protocol.batch_records import read_records
+from tests.support.power import SimulatedDisk
+from tests.support.records import numbers, record
+
+DATA = Path("/data")
+BROKEN = OSError(5, "Input/output error")
+FULL = OSError(28, "No space left on device")
+UNSYNCED = [FlushPolicy.INTERVAL, FlushPolicy.OS]
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    made = SimulatedDisk()
+    made.names_now[DATA] = made.durable_names[DATA] = None
+    return made
+
+
+def journal_on(disk: SimulatedDisk, *, syncs: bool = True, capacity: int = 1 << 20) -> Journal:
+    return Journal(DATA, capacity=capacity, syncs=syncs, files=disk)
+
+
+def log_on(
+    disk: SimulatedDisk, journal: Journal, name: str = "a-0", size: int = 1 << 20
+) -> SegmentLog:
+    return SegmentLog(DATA / name, files=disk, journal=journal, segment_bytes=size)
+
+
+def append(log: SegmentLog, *which: int, size: int = 0) -> None:
+    for number in which:
+        log.append(build_batch([record(number, size)]))
+
+
+def written(disk: SimulatedDisk, name: str = "a-0") -> list[int]:
+    """What the files of a log hold, whatever the log says."""
+    paths = sorted(path for path in disk.names_now if path.parent == DATA / name)
+    contents = [disk.open(path).read(0, 1 << 30) for path in paths if path.suffix == ".log"]
+    return [
+        n
+        for raw in contents
+        for at, header in batches(raw)
+        for n in numbers(read_records(header, raw, at))
+    ]
+
+
+def found(log: SegmentLog) -> list[int]:
+    return [
+        n for header, chunk, at in log.batches() for n in numbers(read_records(header, chunk, at))
+    ]
+
+
+async def test_the_segment_gets_what_the_journal_has_a_moment_later(disk: SimulatedDisk) -> None:
+    journal = journal_on(disk)
+    flusher = Flusher(journal=journal, write_out_seconds=3_600)
+    log = log_on(disk, journal)
+    append(log, 0, 1)
+    await flusher.flush(log)
+    assert (written(disk), log.end_offset, log.durable_offset) == ([], 2, 2)
+    append(log, 2)
+    writes = 0
+
+    def count(operation: str) -> None:
+        nonlocal writes
+        writes += operation == "append"
+
+    disk.on_operation = count
+    await flusher.close()
+    assert written(disk) == [0, 1, 2]
+    assert writes == 1
+
+
+async def test_after_some_time_the_segment_is_written_without_being_asked(
+    disk: SimulatedDisk,
+) -> None:
+    journal = journal_on(disk, syncs=False)
+    flusher = Flusher(FlushPolicy.OS, journal=journal, write_out_seconds=0.001)
+    log = log_on(disk, journal)
+    done = threading.Event()
+    disk.on_operation = lambda operation: done.set() if operation == "append" else None
+    append(log, 0)
+    await flusher.flush(log)
+    await asyncio.to_thread(done.wait, 30)
+    await flusher.close()
+    assert written(disk) == [0]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda log: log.read(0, 1, 2),
+        found,
+        SegmentLog.sync,
+        SegmentLog.settle,
+        SegmentLog.close,
+        lambda log: log.truncate(2),
+        lambda log: log.probe(100),
+    ],
+    ids=["read", "batches", "sync", "settle", "close", "truncate", "probe"],
+)
+def test_whoever_needs_the_segment_writes_it_first(
+    disk: SimulatedDisk, look: Callable[[SegmentLog], object]
+) -> None:
+    log = log_on(disk, journal_on(disk))
+    append(log, 0, 1)
+    assert written(disk) == []
+    look(log)
+    assert written(disk) == [0, 1]
+
+
+def test_a_log_that_rolls_and_one_that_is_compacted_have_everything(disk: SimulatedDisk) -> None:
+    journal = journal_on(disk)
+    log = log_on(disk, journal, size=500)
+    append(log, *range(30), size=50)
+    closed = log.closed_segments()
+    assert len(closed) > 5
+    assert all(segment.size == segment.length for segment in closed)
+    assert written(disk) == list(range(closed[-1].end_offset))
+    assert found(log) == list(range(30))
+    assert log.size == log.closed_bytes + len(log.read(closed[-1].end_offset, 1 << 20, 30))
+
+
+def test_what_is_kept_back_is_bounded(disk: SimulatedDisk) -> None:
+    log = log_on(disk, journal_on(disk))
+    append(log, *range(10), size=MAX_KEPT_BACK // 4)
+    assert written(disk) == list(range(8))
+
+
+def test_a_checkpoint_writes_the_segments_before_it_frees_the_journal(disk: SimulatedDisk) -> None:
+    journal = journal_on(disk)
+    log = log_on(disk, journal)
+    append(log, 0, 1)
+    journal.write(log.take_entries(), [log.name])
+    assert journal.close()
+    assert written(disk.lose_power(Random(1))) == [0, 1]
+
+
+@pytest.mark.parametrize("policy", FlushPolicy)
+async def test_a_segment_that_cannot_be_written_ends_the_log_and_the_journal_stays(
+    disk: SimulatedDisk, policy: FlushPolicy
+) -> None:
+    journal = journal_on(disk, syncs=policy is FlushPolicy.COMMIT)
+    flusher = Flusher(policy, 3_600_000, journal, write_out_seconds=3_600)
+    log = log_on(disk, journal)
+    append(log, 0, 1)
+    await flusher.flush(log)
+    disk.fail("append", FULL)
+    with pytest.raises(OSError, match="No space left"):
+        log.write_out()
+    with pytest.raises(OSError, match="No space left"):
+        append(log, 2)
+    with pytest.raises(OSError, match="No space left"):
+        found(log)
+    with pytest.raises(OSError, match="No space left"):
+        await flusher.flush(log)
+    log.close()
+    assert not journal.close(), "the journal was freed of what is nowhere else"
+    after = disk.kill()
+    journal = journal_on(after)
+    assert found(log_on(after, journal)) == [0, 1]
+    await flusher.close()
+
+
+@pytest.mark.parametrize("policy", UNSYNCED)
+async def test_one_write_serves_all_logs_of_a_turn_and_nothing_is_synced_for_it(
+    disk: SimulatedDisk, policy: FlushPolicy
+) -> None:
+    journal = journal_on(disk, syncs=False)
+    flusher = Flusher(policy, 3_600_000, journal, write_out_seconds=3_600)
+    logs = [log_on(disk, journal, f"a-{number}") for number in range(5)]
+    disk.syncs = 0
+    operations: list[str] = []
+    for turn in range(3):
+        disk.on_operation = operations.append
+        futures = []
+        for log in logs:
+            append(log, turn)
+            futures.append(flusher.flush(log))
+        assert not any(future.done() for future in futures), "acknowledged before it was written"
+        await asyncio.gather(*futures)
+        assert operations == [*["open", "write"] * (turn == 0), "write"]
+        operations.clear()
+    disk.on_operation = lambda _operation: None
+    after = disk.kill()
+    journal = journal_on(after)
+    assert [found(log_on(after, journal, log.name)) for log in logs] == [[0, 1, 2]] * 5
+    await flusher.close()
+
+
+async def test_with_an_interval_the_journal_is_synced_some_time_after(disk: SimulatedDisk) -> None:
+    journal = journal_on(disk, syncs=False)
+    flusher = Flusher(FlushPolicy.INTERVAL, 1, journal, write_out_seconds=3_600)
+    log = log_on(disk, journal)
+    synced = threading.Event()
+    disk.on_operation = lambda operation: synced.set() if operation == "sync_directory" else None
+    append(log, *range(5))
+    await flusher.flush(log)
+    await asyncio.to_thread(synced.wait, 30)
+    await flusher.close()
+    for seed in range(20):
+        after = disk.lose_power(Random(seed))
+        assert found(log_on(after, journal_on(after))) == list(range(5))
+
+
+async def test_a_journal_that_cannot_be_synced_is_given_up_and_no_log_with_it(
+    disk: SimulatedDisk,
+) -> None:
+    journal = journal_on(disk, syncs=False)
+    flusher = Flusher(FlushPolicy.INTERVAL, 3_600_000, journal, write_out_seconds=3_600)
+    log = log_on(disk, journal)
+    append(log, 0)
+    await flusher.flush(log)
+    disk.fail("sync", BROKEN)
+    failed = journal.sync()
+    assert len(failed) == 1
+    journal.abandon(failed)
+    append(log, 1)
+    await flusher.flush(log)
+    assert journal.sync() == []
+    await flusher.close()
+    log.close()
+    assert journal.close()
+    assert not [path for path in disk.names_now if "journal" in path.name]
+    assert written(disk.lose_power(Random(1))) == [0, 1]
+
+
+async def test_a_journal_that_cannot_be_written_ends_the_logs_of_that_turn(
+    disk: SimulatedDisk,
+) -> None:
+    journal = journal_on(disk, syncs=False)
+    flusher = Flusher(FlushPolicy.OS, journal=journal, write_out_seconds=3_600)
+    first, other = log_on(disk, journal), log_on(disk, journal, "b-0")
+    append(first, 0)
+    await flusher.flush(first)
+    disk.fail("write", BROKEN)
+    append(first, 1)
+    with pytest.raises(OSError, match="Input/output"):
+        await flusher.flush(first)
+    append(other, 0)
+    await flusher.flush(other)
+    assert first.durable_offset == 1
+    first.close()
+    again = log_on(disk, journal)
+    again.truncate(first.durable_offset)
+    assert found(again) == [0]
+    await flusher.close()
+
+
+def test_a_write_that_is_not_synced_never_waits_for_a_checkpoint(disk: SimulatedDisk) -> None:
+    journal = journal_on(disk, syncs=False, capacity=HEADER_BYTES + 1_024)
+    log = log_on(disk, journal)
+    settling, go_on = threading.Event(), threading.Event()
+
+    def hold(operation: str) -> None:
+        if operation == "sync" and threading.current_thread().name == "journal-checkpoint":
+            settling.set()
+            assert go_on.wait(30)
+
+    disk.on_operation = hold
+    for number in range(20):
+        append(log, number)
+        journal.write(log.take_entries(), [log.name])
+        if number == 5:
+            assert settling.wait(30)
+    go_on.set()
+    assert journal.close()
+    assert written(disk) == list(range(20))
+
+
+def test_what_a_journal_still_has_is_not_replayed_over_what_came_later_without_it(
+    disk: SimulatedDisk,
+) -> None:
+    journal = journal_on(disk)
+    sick, sound = log_on(disk, journal, "a-0"), log_on(disk, journal, "b-0")
+    append(sick, 0)
+    append(sound, 0)
+    journal.write(sick.take_entries() + sound.take_entries(), ["a-0", "b-0"])
+    aside = disk.names_now.pop(first := DATA / "a-0" / f"{0:020d}.log")
+    disk.names_now[first.with_name("strange.log")] = aside
+    for number in (1, 2):
+        journal = Journal(DATA, writes=False, files=disk)
+        assert not replay_all(journal, DATA, lambda *_, **__: None, disk)
+        with pytest.raises(CorruptLog):
+            log_on(disk, journal, "a-0")
+        sound = log_on(disk, journal, "b-0")
+        assert found(sound) == list(range(number))
+        append(sound, number)
+        sound.sync()
