@@ -118,6 +118,7 @@ class Route:
         "is_async",
         "is_flexible",
         "later",
+        "may_be_familiar",
         "refuse",
         "tags",
         "version",
@@ -139,6 +140,7 @@ class Route:
         self.later: Callable[..., Later] | None = getattr(module, "Later", None)
         """Made of a request, its frame and where its body begins; raises ValueError if it is none
         of those that can be recognised."""
+        self.may_be_familiar = self.again is not None or self.later is not None
         self.tags = b"\0" if response_header_version(api.key, version) else b""
         """What stands between correlation id and body."""
 

@@ -1,9 +1,11 @@
 """A connection's request that comes again and again, byte for byte but for its correlation id."""
 
 from struct import Struct
+from time import perf_counter
 from typing import Final
 
 from coordinator_server.api.registry import Again, Route
+from coordinator_server.observe.counters import Counters
 from protocol.errors import ErrorCode
 
 _ID: Final = 8
@@ -25,19 +27,19 @@ class Repeat:
         "_answer_begin",
         "_answer_between",
         "_answer_end",
+        "_api_key",
         "_begin",
         "_between",
         "_body",
+        "_counted",
         "_end",
         "_length",
         "_tags",
-        "api_key",
-        "counted",
     )
 
     def __init__(self, way: Route, again: Again, buffer: bytes, start: int, end: int) -> None:
-        self.api_key = way.api_key
-        self.counted = (way.api_key, ErrorCode.NONE)
+        self._api_key = way.api_key
+        self._counted = (way.api_key, ErrorCode.NONE)
         """The place of its answers among what is counted: errors are never repeated."""
         self._again = again
         self._length = 4 + end - start
@@ -52,11 +54,25 @@ class Repeat:
         """Whether a frame is this request."""
         return buffer[start + 8 : end] == self._end and buffer[start : start + 4] == self._begin[4:]
 
-    def serve(self, chunk: bytes, now_ms: int) -> tuple[bytes, int] | None:
-        """The answers to a chunk, and how many they are.
+    def serve(self, chunk: bytes, now_ms: int, counters: Counters) -> bytes | None:
+        """The answers to a chunk, which are counted as sent.
 
         None: it holds something else, or is not to be answered like this; nothing has happened.
         """
+        began = perf_counter()
+        served = self._serve(chunk, now_ms)
+        if served is None:
+            return None
+        answers, times = served
+        counters.bytes_in += len(chunk)
+        counters.bytes_out += len(answers)
+        counters.requests[self._counted] += times
+        share = (perf_counter() - began) / times
+        counters.request_seconds[self._api_key].observe(share, times)
+        return answers
+
+    def _serve(self, chunk: bytes, now_ms: int) -> tuple[bytes, int] | None:
+        """The answers, and how many they are."""
         if not chunk.startswith(self._begin):
             return None
         length = self._length

@@ -6,23 +6,23 @@ the requests before it have been answered; `ended` then says why.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from struct import Struct
 from time import perf_counter
 from typing import Any, Final
 
-from coordinator_server.api.registry import ROUTES, Again, Later, Route, route
+from coordinator_server.api.registry import ROUTES, Route, route
+from coordinator_server.net.asker import Asker
+from coordinator_server.net.bugs import origin
 from coordinator_server.net.call import SessionCall
 from coordinator_server.net.context import SessionContext, Shell
+from coordinator_server.net.familiar import Familiar
 from coordinator_server.net.large import LARGE_BODY, decode_large
-from coordinator_server.net.repeat import Repeat
 from coordinator_server.ports import ANONYMOUS, Caller, Principal
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, Malformed
 from protocol.frames import Frame, FrameError, FrameSplitter
-from protocol.headers import read_intent, read_request_header
+from protocol.headers import read_intent
 
 READ_AHEAD: Final = 65_536
 """Bytes that are taken from the network behind a request that is not answered yet."""
@@ -30,36 +30,25 @@ READ_AHEAD: Final = 65_536
 WRITE_AHEAD: Final = 262_144
 """Bytes of answers above which no further request is begun before they have been taken."""
 
-LONGEST_REPEATED: Final = 16_384
-"""Bytes of a request that is remembered, lest it come again."""
-
 _pack_size = Struct(">i").pack
-_LAYOUTS: Final = 8
-"""How often a connection's requests are laid out for nothing."""
 
 
 class Session:
     """Serves the requests of one connection."""
 
     __slots__ = (
+        "_asker",
         "_began",
         "_behind",
         "_broken",
-        "_caller",
-        "_clients",
         "_context",
+        "_familiar",
         "_is_authenticated",
         "_is_draining",
         "_is_working",
-        "_later",
-        "_later_length",
-        "_later_way",
-        "_layouts_left",
         "_now_ms",
         "_out",
         "_out_bytes",
-        "_repeat",
-        "_seen",
         "_served",
         "_services",
         "_shell",
@@ -100,24 +89,12 @@ class Session:
         self._began = 0.0
         self._served: list[int] = []
         """The API keys of what has been answered since then."""
-        self._repeat: Repeat | None = None
-        self._seen = 0
-        """Hash of the last request that may be repeated, but for its correlation id."""
-        self._later: Later | None = None
-        self._later_way: Route
-        """Of what `_later` serves."""
-        self._later_length = 0
-        """Of the latest request that might be worth recognising."""
-        self._layouts_left = _LAYOUTS
+        self._familiar: Familiar | None = None
+        """Made with the first request that may come again."""
         self._is_working = False
         self._is_draining = False
-        self._clients: dict[bool, bytes] = {}
-        """The bytes between correlation id and body that `_caller.client_id` was read from.
-
-        By whether the version is flexible: then there are tagged fields among them.
-        """
         self._is_authenticated = principal is not None
-        self._caller = Caller(principal or ANONYMOUS, host, "", listener)
+        self._asker = Asker(Caller(principal or ANONYMOUS, host, "", listener))
 
     # --- for the connection ---
 
@@ -126,7 +103,7 @@ class Session:
         if self.ended or self._broken or self._is_draining:
             return
         self._context.counters.bytes_in += len(data)
-        if self._later is not None and self._serve_later(self._later, data, now_ms):
+        if self._familiar is not None and self._serve_later(self._familiar, data, now_ms):
             return
         try:
             self._waiting.extend(self._splitter.feed(data))
@@ -141,29 +118,10 @@ class Session:
 
         None: `receive` it, nothing has happened.
         """
-        repeat = self._repeat
-        if (
-            repeat is None
-            or self.current is not None
-            or self._waiting
-            or self._out
-            or self.is_congested
-            or self.ended
-            or self._splitter.is_amid
-        ):
+        familiar = self._familiar
+        if familiar is None or familiar.repeat is None or not self._is_at_rest or self._out:
             return None
-        began = perf_counter()
-        served = repeat.serve(data, now_ms)
-        if served is None:
-            return None
-        answers, times = served
-        counters = self._context.counters
-        counters.bytes_in += len(data)
-        counters.bytes_out += len(answers)
-        counters.requests[repeat.counted] += times
-        share = (perf_counter() - began) / times
-        counters.request_seconds[repeat.api_key].observe(share, times)
-        return answers
+        return familiar.repeat.serve(data, now_ms, self._context.counters)
 
     def proceed(self, now_ms: int) -> None:
         """Serve requests until one parks, the client does not read, or none is left."""
@@ -246,7 +204,7 @@ class Session:
             version=call.version,
             client_id=call.caller.client_id,
             error=repr(bug),
-            where=_origin(bug),
+            where=origin(bug),
         )
         if self.current is call:
             self._refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -262,25 +220,32 @@ class Session:
             "session_ended",
             reason=reason,
             detail=detail,
-            host=self._caller.host,
-            client_id=self._caller.client_id,
-            listener=self._caller.listener,
+            host=self._asker.caller.host,
+            client_id=self._asker.caller.client_id,
+            listener=self._asker.caller.listener,
         )
         if not self._is_working:
             self._shell.wake()
 
     # --- one request ---
 
+    @property
+    def _is_at_rest(self) -> bool:
+        """Whether a chunk begins with a request that may be served at once."""
+        return not (
+            self.current is not None
+            or self._waiting
+            or self.is_congested
+            or self.ended
+            or self._splitter.is_amid
+        )
+
     def _serve(self, buffer: bytes, start: int, end: int) -> None:
         try:
             way = ROUTES.get(buffer[start : start + 4]) or self._way(buffer, start, end)
             if way is None:
                 return
-            client = self._clients.get(way.is_flexible)
-            if client is not None and buffer.startswith(client, start + 8, end):
-                body = start + 8 + len(client)
-            else:
-                body = self._identify(way, buffer, start, end)
+            body = self._asker.body_of(way, buffer, start, end)
             if not self._is_authenticated and not way.api.before_authentication:
                 self._reject("unauthenticated", f"{way.api.key.name} before authentication")
                 return
@@ -294,65 +259,28 @@ class Session:
             self._undecodable(error)
             return
         self.current = call = self._call(way, correlation_id, request)
-        if way.again is not None:
-            self._remember(call, way.again, buffer, start, end)
-        if way.later is not None and self._context.faults is None:
-            self._lay_out(call, way, buffer[start:end], body - start)
+        if way.may_be_familiar and self._context.faults is None:
+            if self._familiar is None:
+                self._familiar = Familiar()
+            self._familiar.note(call, self._services, buffer, start, end, body)
         self._handle(call, way)
 
-    def _serve_later(self, later: Later, chunk: bytes, now_ms: int) -> bool:
+    def _serve_later(self, familiar: Familiar, chunk: bytes, now_ms: int) -> bool:
         """Serve a chunk that is a request known from before; False: nothing has happened."""
-        if (
-            self.current is not None
-            or self._waiting
-            or self.is_congested
-            or self._splitter.is_amid
-            or (read := later.recognise(chunk)) is None
-        ):
+        later = familiar.later
+        if later is None or not self._is_at_rest or (read := later.recognise(chunk)) is None:
             return False
         self._now_ms, self._began = now_ms, perf_counter()
-        self.current = call = self._call(self._later_way, chunk[8:12], later.request)
+        self.current = call = self._call(familiar.way, chunk[8:12], later.request)
         try:
             if later.serve(call, read):
-                self._layouts_left = _LAYOUTS
+                familiar.recognised()
                 return True
         except Exception as bug:  # noqa: BLE001 - whatever it is, only this request fails
             self.failed(call, bug)
             return True
         self.current = None
         return False
-
-    def _lay_out(self, call: SessionCall, way: Route, frame: bytes, body: int) -> None:
-        """Recognise a request the next time, if one as long as it has come before.
-
-        Where nothing ever comes again, that is given up.
-        """
-        if len(frame) != self._later_length:
-            self._later_length = len(frame)
-            return
-        if way.later is None or not self._layouts_left:
-            return
-        self._layouts_left -= 1
-        with suppress(ValueError):
-            self._later = way.later(call, call.request, self._services, frame, body)
-            self._later_way = way
-
-    def _remember(
-        self,
-        call: SessionCall,
-        make: Callable[..., Again | None],
-        buffer: bytes,
-        start: int,
-        end: int,
-    ) -> None:
-        """Be ready for what has now come twice."""
-        seen, self._seen = self._seen, hash(buffer[start + 8 : end])
-        if seen != self._seen or end - start > LONGEST_REPEATED or self._context.faults is not None:
-            return
-        if self._repeat is None or not self._repeat.holds(buffer, start, end):
-            again = make(call, call.request, self._services)
-            if again is not None:
-                self._repeat = Repeat(call.route, again, buffer, start, end)
 
     async def _serve_large(
         self, call: SessionCall, way: Route, buffer: bytes, body: int, end: int
@@ -371,11 +299,11 @@ class Session:
         if isinstance(error, Malformed):
             self._reject("malformed", str(error))
         else:
-            self._reject("undecodable", f"{error!r} at {_origin(error)}")
+            self._reject("undecodable", f"{error!r} at {origin(error)}")
 
     def _call(self, way: Route, correlation_id: bytes, request: Any) -> SessionCall:
         return SessionCall(
-            self, way, correlation_id, self._caller, request, self._now_ms, self._began
+            self, way, correlation_id, self._asker.caller, request, self._now_ms, self._began
         )
 
     def _handle(self, call: SessionCall, way: Route) -> None:
@@ -431,19 +359,9 @@ class Session:
                 return
             body = way.encode(response)
         except Exception as bug:  # noqa: BLE001 - nothing is left to be said
-            self.end("unanswerable", f"{way.api.key.name}: {bug!r} at {_origin(bug)}")
+            self.end("unanswerable", f"{way.api.key.name}: {bug!r} at {origin(bug)}")
         else:
             self.send(call, body, error)
-
-    def _identify(self, way: Route, buffer: bytes, start: int, end: int) -> int:
-        """Note who the client says it is; where the body of its request begins."""
-        header, body = read_request_header(buffer, start, end)
-        known = self._caller
-        self._clients[way.is_flexible] = buffer[start + 8 : body]
-        if header.client_id != known.client_id:
-            self._caller = Caller(known.principal, known.host, header.client_id, known.listener)
-            self._clients = {way.is_flexible: self._clients[way.is_flexible]}
-        return body
 
     def _reject(self, reason: str, detail: str) -> None:
         self._context.counters.frames_refused[reason] += 1
@@ -481,13 +399,3 @@ class Session:
         elif self._broken is not None:
             reason = "malformed" if self._broken.size < 0 else "too_large"
             self._reject(reason, str(self._broken))
-
-
-def _origin(bug: BaseException) -> str:
-    """Where it was raised, in a word: a log has one line per event."""
-    trace = bug.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return "unknown"
-    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator_server.group.effects import DONE, Refuse, Result, Rule
 from coordinator_server.group.events import Event, Heartbeat
-from coordinator_server.net.session import LONGEST_REPEATED
+from coordinator_server.net.familiar import LONGEST_REPEATED
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from tests.support.conversation import Conversation, heartbeat
