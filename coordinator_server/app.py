@@ -43,6 +43,7 @@ from coordinator_server.settings import (
     limits,
 )
 from coordinator_server.site import Site, alone
+from coordinator_server.soon import SoonInLoop
 from coordinator_server.storage.base import Node, Storage
 from coordinator_server.storage.segments.cleaner import Cleaner
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
@@ -96,6 +97,7 @@ class App:
         self._clock = given.clock or SystemClock()
         self._ids = given.ids or SystemIds()
         self.counters = Counters()
+        self._soon = SoonInLoop()
         self.timeline = Timeline(self._past)
         self.refusals = Refusals()
         self.events = EventStream()
@@ -167,6 +169,7 @@ class App:
             log_bug=self._log_bug,
             write_timeout_ms=config.offsets_commit_timeout_ms,
             counters=self.counters,
+            soon=self._soon,
             fold_refusal=self.refusals.fold,
             jitter=lambda: uniform(0.8, 1.2),  # noqa: S311 - spreads retries, guards nothing
         )
@@ -247,7 +250,7 @@ class App:
         )
         self.session_context = SessionContext(services, self.counters, self.report, given.faults)
         sockets = self._site.sockets
-        return SocketServer(self.session_context, Anonymous(), SystemClock(), sockets)
+        return SocketServer(self.session_context, Anonymous(), SystemClock(), self._soon, sockets)
 
     # --- start and stop ---
 

@@ -15,6 +15,7 @@ from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.peer import peer_host
 from coordinator_server.net.session import Session
 from coordinator_server.ports import Authenticator, Clock
+from coordinator_server.soon import Soon
 
 _FLUSHES_PER_TURN: Final = 256
 """Writes of one turn of the loop: two or three milliseconds."""
@@ -23,16 +24,16 @@ _FLUSHES_PER_TURN: Final = 256
 class Flushes:
     """The connections with something to do in the next turn of the loop."""
 
-    __slots__ = ("_loop", "_waiting")
+    __slots__ = ("_soon", "_waiting")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, soon: Soon) -> None:
+        self._soon = soon
         self._waiting: dict[Connection, None] = {}
 
     def add(self, connection: "Connection") -> None:
         """Have `connection.flush` called once, soon."""
         if not self._waiting:
-            self._loop.call_soon(self._run)
+            self._soon(self._run)
         self._waiting[connection] = None
 
     def _run(self) -> None:
@@ -41,7 +42,7 @@ class Flushes:
         for connection in waiting:
             del self._waiting[connection]
         if self._waiting:
-            self._loop.call_soon(self._run)
+            asyncio.get_running_loop().call_soon(self._run)
         for connection in waiting:
             connection.flush()
 

@@ -11,6 +11,7 @@ from coordinator_server.net.context import SessionContext
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.sockets import bind
 from coordinator_server.ports import Authenticator, Clock
+from coordinator_server.soon import Soon
 
 BACKLOG = 1024
 SWEEPS_PER_IDLE_TIME = 20
@@ -27,6 +28,7 @@ class SocketServer:
         context: SessionContext,
         authenticator: Authenticator,
         clock: Clock,
+        soon: Soon,
         sockets: Mapping[str, list[socket.socket]] | None = None,
     ) -> None:
         """`sockets` are those of each listener, if somebody has bound them already."""
@@ -40,7 +42,7 @@ class SocketServer:
             authenticator,
             ConnectionLimits(config.max_connections, config.max_connections_per_ip),
             clock,
-            Flushes(asyncio.get_running_loop()),
+            Flushes(soon),
         )
         self._sockets: dict[str, list[socket.socket]] = {}
         self._given = sockets

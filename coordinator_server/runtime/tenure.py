@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.context import Context, Limits
@@ -38,7 +38,8 @@ from coordinator_server.runtime.refusals import (
 )
 from coordinator_server.runtime.ticket import Ticket
 from coordinator_server.runtime.timers import Cancellable, Timers
-from coordinator_server.runtime.writer import Held, Writer
+from coordinator_server.runtime.writer import Leaving, Writer
+from coordinator_server.soon import Soon, SoonInLoop
 from coordinator_server.storage.base import Fenced, PartitionLog
 from protocol.errors import ErrorCode
 
@@ -57,20 +58,11 @@ class World:
     write_timeout_ms: int = 5_000
     """offsets.commit.timeout.ms: no reply is held longer."""
     counters: Counters = field(default_factory=Counters)
+    soon: Soon = field(default_factory=SoonInLoop)
     fold_refusal: Fold = lambda _group_id, _place, _at_ms: False
     """Counts a refusal if an equal one has been told to `observe`."""
     jitter: Callable[[], float] = lambda: 1.0
     """By what a wait before another try is stretched, so that not all try at once."""
-
-
-class Leaving(NamedTuple):
-    """What a turn brought about and may be told."""
-
-    actor: GroupActor
-    event: Event
-    effects: Effects
-    was_held: bool
-    """Until its records were durable."""
 
 
 class Tenure:
@@ -96,7 +88,8 @@ class Tenure:
             world.limits.max_append_bytes,
             world.clock,
             world.counters.log_append_seconds,
-            self._release,
+            world.soon,
+            self._send,
             self._append_failed,
         )
         self._world = world
@@ -216,7 +209,7 @@ class Tenure:
             if effects.replies or effects.observed or actor.group.is_vacant:
                 self.writer.hold(actor, event, effects)
         elif effects.replies or effects.observed:
-            self._send(Leaving(actor, event, effects, was_held=False))
+            self._send((Leaving(actor, event, effects, was_held=False),))
 
     def report_bug(self, group_id: str, bug: TurnFailed) -> None:
         """A turn has raised: the memory of the partition is suspect, so the log decides."""
@@ -228,12 +221,12 @@ class Tenure:
 
     # --- replies ---
 
-    def _send(self, *leaving: Leaving) -> None:
+    def _send(self, leaving: Iterable[Leaving]) -> None:
         """Send replies and publish what happened, behind what is still on its way.
 
         Of very many replies the rest follows in the next turns of the event loop.
         """
-        self._outbox += leaving
+        self._outbox.extend(leaving)
         if not self._is_sending:
             self._is_sending = True
             self._send_some()
@@ -280,12 +273,12 @@ class Tenure:
 
     def _send_reply(self, actor: GroupActor, event: Event, reply: Reply) -> None:
         result = reply.result
-        if type(result) is Refuse:
-            tell_refusal(actor.group, event, reply, self._world)
-        elif type(result) is Committed:
+        if type(result) is Committed:
             self._world.counters.offset_commits += result.errors.count(ErrorCode.NONE)
             if result.refused:
                 tell_parts(actor.group, event, result, self._world)
+        elif type(result) is Refuse:
+            tell_refusal(actor.group, event, reply, self._world)
         elif isinstance(result, Left | Deleted) and result.refused:
             tell_parts(actor.group, event, result, self._world)
         _resolve(reply.token, result)
@@ -301,9 +294,6 @@ class Tenure:
             if type(observation) is RebalanceEvent:
                 self._world.observe(replace(observation, outcome=Outcome.ABORTED))
 
-    def _release(self, held: Sequence[Held]) -> None:
-        self._send(*(Leaving(*each, was_held=True) for each in held))
-
     def _released(self, actor: GroupActor, replies: Iterable[Reply]) -> None:
         """Remember which members had to wait; a group that has ended is forgotten."""
         members = [reply.member_id for reply in replies if reply.member_id is not None]
@@ -314,6 +304,8 @@ class Tenure:
 
     def _renew_sessions(self) -> None:
         """Members that had to wait have their sessions start anew: one turn for all of a group."""
+        if not self._have_waited:
+            return
         have_waited, self._have_waited = self._have_waited, {}
         for actor, members in have_waited.items():
             if not self.ended:

@@ -16,18 +16,21 @@ from coordinator_server.group.events import Event
 from coordinator_server.observe.counters import Histogram
 from coordinator_server.ports import Clock
 from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.soon import Soon
 from coordinator_server.storage.base import PartitionLog
 from protocol.commit_template import MOST_RECORDS, CommitTemplate
 from protocol.new_batch import NewBatch
 from protocol.records import encode_key, encode_value, offset_key_prefix
 
 
-class Held(NamedTuple):
-    """What leaves once an append is durable."""
+class Leaving(NamedTuple):
+    """What a turn brought about and is to be told."""
 
     actor: GroupActor
     event: Event
     effects: Effects
+    was_held: bool
+    """Until an append was durable."""
 
 
 class Writer:
@@ -42,7 +45,8 @@ class Writer:
         max_append_bytes: int,
         clock: Clock,
         append_seconds: Histogram,
-        release: Callable[[Sequence[Held]], None],
+        soon: Soon,
+        release: Callable[[Sequence[Leaving]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self.durable = 0
@@ -50,6 +54,7 @@ class Writer:
         self._max_bytes = max_append_bytes
         self._clock = clock
         self._append_seconds = append_seconds
+        self._soon = soon
         self._release = release
         self._failed = failed
         self._open: NewBatch | None = None
@@ -58,9 +63,9 @@ class Writer:
         """The number the open batch will have."""
         self._in_flight: deque[int] = deque()
         """The monotonic times at which the appends were begun that are not durable."""
-        self._held: dict[int, list[Held]] = {}
+        self._held: dict[int, list[Leaving]] = {}
         """By the number of the append they wait for."""
-        self._flush_handle: asyncio.Handle | None = None
+        self._is_flushed_soon = False
         self._drained: asyncio.Future[None] | None = None
         """What `drain` waits for."""
         self._stopped = False
@@ -110,8 +115,9 @@ class Writer:
 
     def _note(self, actor: GroupActor) -> None:
         actor.last_append = self._number
-        if self._flush_handle is None:
-            self._flush_handle = asyncio.get_running_loop().call_soon(self._flush)
+        if not self._is_flushed_soon:
+            self._is_flushed_soon = True
+            self._soon(self._flush_late)
 
     def _add_to_another(self, writes: Sequence[Write | WriteOffsets], wall: int) -> None:
         """Begin a batch for what did not fit into the open one; several if there is no way."""
@@ -137,13 +143,12 @@ class Writer:
 
     def hold(self, actor: GroupActor, event: Event, effects: Effects) -> None:
         """Keep what an event brought about until the group's last record is durable."""
-        self._held.setdefault(actor.last_append, []).append(Held(actor, event, effects))
+        held = self._held.setdefault(actor.last_append, [])
+        held.append(Leaving(actor, event, effects, was_held=True))
 
-    def stop(self) -> list[Held]:
+    def stop(self) -> list[Leaving]:
         """Be of no more use: results of appends are ignored; returns what was held."""
         self._stopped = True
-        if self._flush_handle is not None:
-            self._flush_handle.cancel()
         self._open = None
         self._wake_drain()
         held, self._held = self._held, {}
@@ -160,11 +165,12 @@ class Writer:
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
+    def _flush_late(self) -> None:
+        self._is_flushed_soon = False
+        self._flush()
+
     def _flush(self) -> None:
         """Send the open batch off."""
-        if self._flush_handle is not None:
-            self._flush_handle.cancel()
-            self._flush_handle = None
         batch, self._open = self._open, None
         if self._stopped or batch is None or not batch.records:
             return

@@ -20,6 +20,7 @@ from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Caller
+from coordinator_server.soon import SoonInLoop
 from protocol.errors import ErrorCode
 from tests.support.conversation import FIND_COORDINATOR, JOIN_GROUP, heartbeat, request
 from tests.support.groups import FakeCoordinator, group_services
@@ -123,7 +124,7 @@ async def start() -> AsyncIterator[Start]:
             counters,
             lambda event, **fields: reports.append((event, fields)),
         )
-        server = SocketServer(context, Anonymous(), clock)
+        server = SocketServer(context, Anonymous(), clock, SoonInLoop())
         await server.serve()
         world = World(
             server=server,
@@ -335,7 +336,7 @@ async def test_a_stop_waits_for_answers_in_progress(start: Start) -> None:
 
 async def test_a_server_that_was_bound_and_never_served_gives_its_port_back(start: Start) -> None:
     world = await start()
-    other = SocketServer(world.context, Anonymous(), world.clock)
+    other = SocketServer(world.context, Anonymous(), world.clock, SoonInLoop())
     port = other.bind()["PLAINTEXT"]
     await other.close()
     with socket.create_server(("127.0.0.1", port)):

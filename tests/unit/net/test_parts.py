@@ -21,6 +21,7 @@ from coordinator_server.ports import (
     Quota,
     Resource,
 )
+from coordinator_server.soon import SoonInLoop
 from coordinator_server.storage.base import Node
 
 
@@ -105,7 +106,7 @@ class Counting:
 
 
 async def test_thousands_of_connections_are_flushed_in_several_turns_of_the_loop() -> None:
-    flushes = Flushes(asyncio.get_running_loop())
+    flushes = Flushes(SoonInLoop())
     connections = [Counting() for _ in range(1_000)]
     for each in connections:
         flushes.add(each)  # type: ignore[arg-type]
