@@ -26,6 +26,7 @@ from coordinator_server.group.events import (
     DeleteOffsets,
     Describe,
     Event,
+    FetchOffsets,
     Heartbeat,
     Loaded,
     Tick,
@@ -222,6 +223,8 @@ class Story(Callers):
             assert self.group.renew(event, self.now) is (effects.replies[0].result is DONE)
         if isinstance(event, CommitOffsets):
             self._commit_again(event, effects)
+        if isinstance(event, FetchOffsets):
+            assert effects.replies[0].result == Fetched(self.group.fetched(event))
         self.observed += effects.observed
         for write in one_by_one(effects.writes):
             self._append(write)
