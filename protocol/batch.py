@@ -4,7 +4,7 @@ Writing, and walking from batch to batch; `batch_records` reads what is in them.
 partition leader epoch are not part of the checksum and may be stamped in place.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
@@ -21,14 +21,15 @@ LOG_OVERHEAD: Final = 12
 
 NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
-COMPRESSION, LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+COMPRESSION, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 CRC_FROM: Final = 21
 """Where in a batch that begins what its checksum covers; that goes on to its end."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
-_CHECKED = Struct(">hiqqqhii")
-"""What the checksum covers of the header."""
+CHECKED = Struct(">hiqqqhii")
+"""What the checksum covers of the header: from the attributes to the number of records."""
 _START = Struct(">qiibI")
+"""Base offset, length, leader epoch, magic, checksum."""
 _LENGTH = Struct(">qi")
 _FRAMING: Final = 16
 """At least what a short record has beside its key and value."""
@@ -90,12 +91,12 @@ class BatchHeader(NamedTuple):
     @property
     def is_transactional(self) -> bool:
         """Whether the records belong to a transaction."""
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
         """Whether this is a transaction marker."""
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
 
 # --- writing ---
@@ -112,11 +113,16 @@ def build_batch(records: Sequence[LogRecord], base_offset: int = 0, leader_epoch
         raise ValueError(f"records of several producers in a batch of producer {producer_id}")
     base_timestamp = first.timestamp
     body = b"".join(
-        [_record(record, delta, base_timestamp) for delta, record in enumerate(records)]
+        [
+            encoded_record(
+                place, record.key, record.value, record.headers, record.timestamp - base_timestamp
+            )
+            for place, record in enumerate(records)
+        ]
     )
     checked = (
-        _CHECKED.pack(
-            (_TRANSACTIONAL if first.transactional else 0) | (_CONTROL if first.control else 0),
+        CHECKED.pack(
+            (TRANSACTIONAL if first.transactional else 0) | (CONTROL if first.control else 0),
             len(records) - 1,
             base_timestamp,
             max(record.timestamp for record in records),
@@ -127,8 +133,7 @@ def build_batch(records: Sequence[LogRecord], base_offset: int = 0, leader_epoch
         )
         + body
     )
-    length = HEADER_BYTES - LOG_OVERHEAD + len(body)
-    return _START.pack(base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
+    return sealed(checked, base_offset, leader_epoch)
 
 
 def stamped(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
@@ -138,30 +143,49 @@ def stamped(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
     return head + leader_epoch.to_bytes(4, "big") + batch[16:]
 
 
-def _record(record: LogRecord, delta: int, base_timestamp: int) -> bytes:
-    key, value = record.key, record.value
+def sealed(checked: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
+    """The batch whose checksum covers these bytes."""
+    length = CRC_FROM - LOG_OVERHEAD + len(checked)
+    return _START.pack(base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
+
+
+def encoded_record(
+    place: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[Header] = (),
+    timestamp_delta: int = 0,
+) -> bytes:
+    """A record as it stands in a batch; `place` counts from 0, a value of None is a tombstone."""
     if (
-        key is None
-        or value is None
-        or record.headers
-        or record.timestamp != base_timestamp
-        or len(key) + len(value) + delta >= TABULATED - _FRAMING
+        value is None
+        or headers
+        or timestamp_delta
+        or key is None
+        or len(key) + len(value) + place >= TABULATED - _FRAMING
     ):
-        return _unusual_record(record, delta, base_timestamp)
-    number, key_size, value_size = VARINTS[delta], VARINTS[len(key)], VARINTS[len(value)]
+        return _unusual_record(place, key, value, headers, timestamp_delta)
+    number, key_size, value_size = VARINTS[place], VARINTS[len(key)], VARINTS[len(value)]
     size = 3 + len(number) + len(key_size) + len(key) + len(value_size) + len(value)
     return b"".join((VARINTS[size], b"\0\0", number, key_size, key, value_size, value, b"\0"))
 
 
-def _unusual_record(record: LogRecord, delta: int, base_timestamp: int) -> bytes:
+def _unusual_record(
+    place: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[Header],
+    timestamp_delta: int,
+) -> bytes:
     """A record with nulls, headers or a time of its own, or a long one."""
-    parts = [b"\0", varint(record.timestamp - base_timestamp), varint(delta)]
-    for blob in (record.key, record.value):
+    headers = list(headers)
+    parts = [b"\0", varint(timestamp_delta), varint(place)]
+    for blob in (key, value):
         parts += (b"\x01",) if blob is None else (varint(len(blob)), blob)
-    parts.append(varint(len(record.headers)))
-    for name, value in record.headers:
+    parts.append(varint(len(headers)))
+    for name, blob in headers:
         raw = name.encode()
-        parts += (varint(len(raw)), raw, varint(len(value)), value)
+        parts += (varint(len(raw)), raw, varint(len(blob)), blob)
     body = b"".join(parts)
     return varint(len(body)) + body
 

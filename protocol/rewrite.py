@@ -7,17 +7,13 @@ deltas change when the batch gets a delete horizon, which takes the place of its
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from protocol.batch import (
-    _CHECKED,
-    _START,
+    CHECKED,
     COMPRESSION,
     HEADER_BYTES,
     LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    MAGIC,
     BatchHeader,
+    sealed,
 )
 from protocol.batch_records import MAX_DECOMPRESSED_BYTES, read_blob
 from protocol.compression import decompress
@@ -99,7 +95,7 @@ def rewritten(header: BatchHeader, records: Sequence[RawRecord], horizon: int | 
     if records and not attributes & LOG_APPEND_TIME:
         max_timestamp = max(record.timestamp for record in records)
     checked = (
-        _CHECKED.pack(
+        CHECKED.pack(
             attributes if horizon is None else attributes | _DELETE_HORIZON,
             header.last_offset_delta,
             base_timestamp,
@@ -111,6 +107,4 @@ def rewritten(header: BatchHeader, records: Sequence[RawRecord], horizon: int | 
         )
         + body
     )
-    length = HEADER_BYTES - LOG_OVERHEAD + len(body)
-    epoch = header.partition_leader_epoch
-    return _START.pack(header.base_offset, length, epoch, MAGIC, crc32c(checked)) + checked
+    return sealed(checked, header.base_offset, header.partition_leader_epoch)
