@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -120,7 +121,8 @@ def await_load(running: Running) -> None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{running.port + 1}/readyz", timeout=30):
                 return
-        except OSError:
+        except (OSError, HTTPException):
+            # Nobody listens yet; now and then a connection to such a port is one to itself.
             time.sleep(0.01)
     raise CannotRun("the log was not loaded")
 

@@ -193,6 +193,8 @@ class Flapping:
         if not incidents:
             del self._groups[group_id]
             return []
+        if len(incidents) <= min(self._limits.max_by_one, self._limits.max_of_group):
+            return []
         return find(group_id, incidents, self._limits)
 
 
