@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
 
 _BAD_ENDS: Final = ("_failed", "_ended", "_cut", "_long", "_skipped", "_unasked")
 """How the names of events end that an operator should look at."""
+
+_HTTP: Final = "coordinator_server.observe.http"
+_BEFORE_HTTP_SECONDS: Final = 0.05
 
 STOP_SECONDS: Final = 5.0
 """How long a stop may take; what is not answered by then is cut off."""
@@ -284,8 +288,10 @@ class App:
         address = self._config.http_listener
         if address is None:
             return
-        # Takes 200 ms: in a thread the loop does not stand still for it, and serves Kafka before.
-        await asyncio.to_thread(import_module, "coordinator_server.observe.http")
+        if _HTTP not in sys.modules:
+            # Takes 200 ms of the interpreter: who waits for Kafka comes first.
+            await asyncio.sleep(_BEFORE_HTTP_SECONDS)
+            await asyncio.to_thread(import_module, _HTTP)
         from coordinator_server.observe.http import HttpServer
         from coordinator_server.scraping import Figures, make_exposition
 
