@@ -5,10 +5,13 @@ older versions or unusual form - is left to whoever reads records one by one.
 """
 
 from collections.abc import Iterator, Mapping
+from struct import Struct
 
 from protocol.errors import Malformed
 from protocol.offset_value import TOPIC_ID_TAG
 from protocol.records import plain_offset_place
+
+_partition = Struct(">i").unpack_from
 
 
 class OffsetRun:
@@ -33,62 +36,22 @@ class OffsetRun:
         """Take up to `count` records of a batch's body as long as they are plain commits.
 
         The batch is of no producer. Returns where the first other record begins, and how many were
-        taken. Varints are read in place: of a record's fields none has more than two bytes.
+        taken.
         """
-        offsets, number, begin, taken = self._offsets, int.from_bytes, at, 0
-        try:
-            while taken < count:
-                at = begin
-                if (size := body[at]) > 0x7F:
-                    at += 1
-                    size += (body[at] - 1) << 7
-                value_end = at + (size >> 1)
-                at += 2
-                while body[at] > 0x7F:  # the time
-                    at += 1
-                at += 1
-                while body[at] > 0x7F:  # the offset
-                    at += 1
-                at += 1
-                if (key_size := body[at]) > 0x7F:
-                    at += 1
-                    key_size += (body[at] - 1) << 7
-                key_at = at + 1
-                at = key_end = key_at + (key_size >> 1)
-                if (value_size := body[at]) > 0x7F:
-                    at += 1
-                    value_size += (body[at] - 1) << 7
-                at += 1
-                metadata = body[at + 14]
-                rest = value_end - at - metadata
-                if (
-                    (size | key_size | value_size) & 1
-                    or size > 0x3FFF
-                    or at + (value_size >> 1) != value_end
-                    or body[value_end]
-                    or body[at]
-                    or body[at + 1] != 4
-                    or not 0 < metadata < 0x80
-                    or (
-                        (rest != 23 or body[value_end - 1])
-                        and (rest != 41 or body[value_end - 19 : value_end - 16] != TOPIC_ID_TAG)
-                    )
-                ):
+        offsets, taken = self._offsets, 0
+        for key_at, partition_at, value_at, value_end in _plain_commits(body, at, count):
+            prefix = body[key_at:partition_at]
+            of_prefix = offsets.get(prefix)
+            if of_prefix is None:
+                if not self._has_place(prefix, body[key_at : partition_at + 4]):
                     break
-                prefix = body[key_at : key_end - 4]
-                of_prefix = offsets.get(prefix)
-                if of_prefix is None:
-                    if not self._has_place(prefix, body[key_at:key_end]):
-                        break
-                    of_prefix = offsets[prefix] = {}
-                partition = number(body[key_end - 4 : key_end], "big", signed=True)
-                of_prefix[partition] = body[at:value_end]
-                begin = value_end + 1
-                taken += 1
-        except IndexError:
-            pass
+                of_prefix = offsets[prefix] = {}
+            (partition,) = _partition(body, partition_at)
+            of_prefix[partition] = body[value_at:value_end]
+            at = value_end + 1
+            taken += 1
         self.count += taken
-        return begin, taken
+        return at, taken
 
     def _has_place(self, prefix: bytes, key: bytes) -> bool:
         """Whether this is the key of a plain commit, whose place is then known."""
@@ -101,3 +64,53 @@ class OffsetRun:
         if place is not None:
             self._places[prefix] = place
         return place is not None
+
+
+def _plain_commits(body: bytes, at: int, count: int) -> Iterator[tuple[int, int, int, int]]:
+    """Where keys, their partitions and values begin, and values end, up to the first other record.
+
+    Varints are read in place: of a record's fields none has more than two bytes. Whether the key is
+    that of an offset is left to be looked at.
+    """
+    try:
+        for _ in range(count):
+            if (size := body[at]) > 0x7F:
+                at += 1
+                size += (body[at] - 1) << 7
+            value_end = at + (size >> 1)
+            at += 2
+            while body[at] > 0x7F:  # the time
+                at += 1
+            at += 1
+            while body[at] > 0x7F:  # the offset
+                at += 1
+            at += 1
+            if (key_size := body[at]) > 0x7F:
+                at += 1
+                key_size += (body[at] - 1) << 7
+            key_at = at + 1
+            at = key_end = key_at + (key_size >> 1)
+            if (value_size := body[at]) > 0x7F:
+                at += 1
+                value_size += (body[at] - 1) << 7
+            at += 1
+            metadata = body[at + 14]
+            rest = value_end - at - metadata
+            if (
+                (size | key_size | value_size) & 1
+                or size > 0x3FFF
+                or at + (value_size >> 1) != value_end
+                or body[value_end]
+                or body[at]
+                or body[at + 1] != 4
+                or not 0 < metadata < 0x80
+                or (
+                    (rest != 23 or body[value_end - 1])
+                    and (rest != 41 or body[value_end - 19 : value_end - 16] != TOPIC_ID_TAG)
+                )
+            ):
+                return
+            yield key_at, key_end - 4, at, value_end
+            at = value_end + 1
+    except IndexError:
+        return
