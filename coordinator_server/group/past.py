@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeVar, cast
 
 from coordinator_server.group.reasons import (
+    FIRST_SEQUENCE,
     Counts,
     Culprit,
     Outcome,
@@ -55,7 +56,7 @@ def key_of(group_id: str, raw: PackedHistory) -> RebalanceHistoryKey:
 
 def next_sequence(past: Past) -> int:
     """The number of the rebalance that comes next."""
-    return history_head(past[-1]).sequence + 1 if past else 0
+    return history_head(past[-1]).sequence + 1 if past else FIRST_SEQUENCE
 
 
 def aged(past: Past, oldest_ms: int) -> int:

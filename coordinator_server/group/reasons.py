@@ -112,6 +112,8 @@ class Counts(NamedTuple):
 
 NOT_WRITTEN = -1
 """The sequence of a rebalance that is not in the log, because its tenure ended."""
+FIRST_SEQUENCE = 0
+"""That of a rebalance before which the log has none."""
 
 
 @dataclass(slots=True)

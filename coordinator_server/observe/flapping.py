@@ -11,6 +11,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from coordinator_server.group.reasons import (
+    FIRST_SEQUENCE,
     NOT_WRITTEN,
     Culprit,
     MemberRemoved,
@@ -156,7 +157,8 @@ class Flapping:
     def _remember(self, group_id: str, incident: _Incident) -> None:
         incidents = self._groups.get(group_id)
         if incidents is None:
-            incidents = self._groups[group_id] = self._recalled(group_id)
+            before = [] if incident.sequence == FIRST_SEQUENCE else self._recalled(group_id)
+            incidents = self._groups[group_id] = before
         if incident.sequence != NOT_WRITTEN and incident in incidents:
             return  # the log had it before it was told of
         incidents.append(incident)

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Final
 
 from coordinator_server.group.reasons import (
+    FIRST_SEQUENCE,
     NOT_WRITTEN,
     Counts,
     Culprit,
@@ -71,7 +72,7 @@ class History:
     def __init__(self) -> None:
         self.rebalance: Rebalance | None = None
         self.changes: Changes | None = None
-        self.sequence = 0
+        self.sequence = FIRST_SEQUENCE
         """The number of the rebalance that ends next."""
 
     def note(self) -> Changes:

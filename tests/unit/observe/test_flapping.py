@@ -173,6 +173,19 @@ def test_rebalances_before_a_restart_count_with_those_after_it(make_event: Make)
     assert (finding.count, finding.likely_cause) == (8, LikelyCause.SESSION_TIMEOUT)
 
 
+def test_a_group_is_not_looked_up_when_it_rebalances_for_the_first_time(make_event: Make) -> None:
+    looked_up: list[str] = []
+
+    def past(group_id: str) -> list[RebalanceEvent]:
+        looked_up.append(group_id)
+        return []
+
+    flapping = Flapping(lambda: NOON, FlappingLimits(), past)
+    flapping.observe(make_event(group_id="new", sequence=0))
+    flapping.observe(make_event(group_id="old", sequence=1))
+    assert looked_up == ["old"]
+
+
 def test_a_group_that_rests_since_the_restart_is_looked_up_when_somebody_asks(
     make_event: Make,
 ) -> None:
