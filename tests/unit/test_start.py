@@ -66,3 +66,13 @@ def test_a_server_with_http_imports_that_and_no_more(tmp_path: Path) -> None:
     imported = imported_by_a_run(tmp_path, http="127.0.0.1:0")
     assert imported >= ONLY_FOR_HTTP
     assert imported & LATE == set()
+
+
+def test_the_collector_rests_during_a_start_and_no_longer() -> None:
+    code = (
+        "import gc; from coordinator_server import cli; cli._hasten_imports();"
+        "print(gc.isenabled()); from coordinator_server.serving import calm_collector;"
+        "calm_collector(); print(gc.isenabled())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
