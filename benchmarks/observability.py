@@ -19,6 +19,7 @@ from statistics import median
 from typing import Final
 
 import uvloop
+from benchmarks.choice import chosen
 from benchmarks.tables import table
 from benchmarks.turn import SETTINGS, WORKS, Client, serve_all
 
@@ -126,12 +127,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="of CPU for each")
     parser.add_argument("--rounds", type=int, default=5, help="of each way, by turns")
     arguments = parser.parse_args()
-    wanted = arguments.works or DEFAULT_WORKS
-    rows = [
-        compare(name, arguments.seconds, arguments.rounds)
-        for name in WORKS
-        if any(part in name for part in wanted)
-    ]
+    names = chosen(parser, WORKS, arguments.works or DEFAULT_WORKS)
+    rows = [compare(name, arguments.seconds, arguments.rounds) for name in names]
     print(f"Load average {os.getloadavg()[0]:.1f}. At most {MOST_PERCENT:g} % are wanted.\n")
     head = ("work", "per CPU second, off", "on", "more CPU", "")
     print(table(head, rows, texts=1))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks import servers, work
+from benchmarks.choice import chosen
 from benchmarks.servers import CannotRun, Running
 from benchmarks.side_by_side import Load
 from benchmarks.tables import table
@@ -179,7 +180,7 @@ def main() -> int:
     parser.add_argument("loads", nargs="*", metavar="LOAD", help="part of a name; default: all")
     parser.add_argument("--seconds", type=float, default=4.0, help="of each load")
     given = parser.parse_args()
-    names = [name for name in LOADS if not given.loads or any(part in name for part in given.loads)]
+    names = chosen(parser, LOADS, given.loads)
     try:
         program = py_spy()
     except CannotRun as error:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvloop
+from benchmarks.choice import chosen
 from benchmarks.tables import table
 
 from coordinator_server.app import App
@@ -358,11 +359,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3, help="the least of so many counts")
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     arguments = parser.parse_args()
-    names = [
-        name
-        for name in (*WORKS, CREATE, REBALANCE)
-        if not arguments.works or any(part in name for part in arguments.works)
-    ]
+    names = chosen(parser, (*WORKS, CREATE, REBALANCE), arguments.works)
     log.configure(line_format="json", fd=os.open(os.devnull, os.O_WRONLY))
     rows = []
     for name in names:

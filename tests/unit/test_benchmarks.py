@@ -1,5 +1,6 @@
 """What benchmarks make of their measurements; none is run here."""
 
+import argparse
 import json
 import re
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import micro, observability, profiling, stored, tails, work
+from benchmarks.choice import chosen
 from benchmarks.tables import Measured, goals_table, measured_table, start_table, table
 from benchmarks.work import CREATE, FULL, HEARTBEAT, KAFKA, KFAKE, OURS, QUICK, Sample
 
@@ -35,6 +37,19 @@ def test_a_table_has_its_texts_to_the_left_and_its_figures_to_the_right() -> Non
         "| --------- | ------ | -----: |",
         "| Heartbeat | ours   |    9.5 |",
     ]
+
+
+def test_what_is_measured_is_chosen_by_parts_of_names_and_nonsense_is_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    parser, names = argparse.ArgumentParser(), ("heartbeat, 1 in flight", "create a group")
+    assert chosen(parser, names, []) == list(names)
+    assert chosen(parser, names, ["Heartbeat"]) == ["heartbeat, 1 in flight"]
+    with pytest.raises(SystemExit):
+        chosen(parser, names, ["create", "fetch"])
+    assert "'fetch': expected a part of one of: heartbeat, 1 in flight; create" in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_server_is_compared_with_kfake_and_kafka_by_cpu_per_operation() -> None:
