@@ -127,18 +127,21 @@ JOIN {spans} s ON s.topic = h.topic AND s.partition = h.partition
 
 _LAG: Final = """
 SELECT minute, group_id, topic,
-       try_sum(greatest(try_subtract(end_offset, committed_offset), 0L)) AS lag_sum,
-       max(greatest(try_subtract(end_offset, committed_offset), 0L)) AS lag_max,
+       try_sum(behind) AS lag_sum,
+       max(behind) AS lag_max,
        count(end_offset) AS partitions_known,
        count(*) - count(end_offset) AS partitions_unknown,
        max(age) AS end_offset_age_s,
        first(log_partition) AS log_partition
-FROM (SELECT minute, group_id, topic, committed_offset, log_partition,
+FROM (SELECT minute, group_id, topic, log_partition,
              IF(age <= {stale}, end_offset, NULL) AS end_offset,
+             IF(age <= {stale}, greatest(try_subtract(end_offset, committed_offset), 0L), NULL)
+                 AS behind,
              IF(age <= {stale}, age, NULL) AS age
       FROM (SELECT l.*, e.end_offset,
                    CASE WHEN e.source = 'log' THEN 0D
-                        ELSE greatest(0D, double(l.minute) + 60 - double(e.sampled)) END AS age
+                        WHEN e.sampled IS NOT NULL
+                        THEN greatest(0D, double(l.minute) + 60 - double(e.sampled)) END AS age
             FROM {commits} l LEFT JOIN {ends} e
             ON e.topic = l.topic AND e.partition = l.partition
                AND e.hour = date_trunc('HOUR', l.minute)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from pipeline import cli
 from protocol.batch import build_batch
-from tests.support.coordinator_log import marker
+from tests.support.coordinator_log import marker, segment
 from tests.support.pipeline_log import commit, deleted, generation, ran, rows, write_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -51,8 +51,12 @@ def out(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
         deleted("why", 8_000),
     ]
     write_log(home / "data", 3, enumerate(told_or_not))
+    write_log(home / "data", 4, [(0, commit("late", 3, 61_000))])
+    (home / "data" / "orders-0").mkdir()
+    end = build_batch([commit("x", 0, 60_000)] * 5)
+    segment(home / "data" / "orders-0").write_bytes(end)
     summary = ran(spark, home / "data", home / "out")
-    assert (summary.records, summary.groups, summary.problems) == (22, 3, 0)
+    assert (summary.records, summary.groups, summary.problems) == (23, 4, 0)
     return home / "out"
 
 
@@ -106,6 +110,14 @@ def test_reasons_are_told_inferred_or_unknown(spark: SparkSession, out: Path) ->
     assert headed["started_at"] is None
     gone = next(row for row in found if row["reason"] == "member_gone")
     assert gone["commit_gap_ms"] == 2_500
+
+
+def test_lag_is_null_where_no_end_is_known(spark: SparkSession, out: Path) -> None:
+    found = {row["group_id"]: row for row in rows(spark, out, "lag", "group_id")}
+    columns = ("lag_sum", "lag_max", "partitions_known", "partitions_unknown", "end_offset_age_s")
+
+    assert [found["late"][name] for name in columns] == [2, 2, 1, 0, 0]
+    assert [found["why"][name] for name in columns] == [None, None, 0, 1, None]
 
 
 def test_query_and_export_give_the_tables(
