@@ -2,7 +2,8 @@
 
 `python -m benchmarks.observability` gives a server heartbeats and commits, in turns with all that
 observes (HTTP, metrics of every group under all names, a scrape per second of CPU, history of
-rebalances in the log, lines of the level info) and without any of it, and compares the CPU time per request.
+rebalances in the log, lines of the level info) and without any of it, and compares the CPU time per
+request.
 Counters, and what the state machine remembers, cannot be switched off: they are in both.
 """
 

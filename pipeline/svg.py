@@ -11,7 +11,6 @@ REASONS: Final = (
     "member_joined",
     "member_left",
     "session_expired",
-    "rebalance_timeout",
     "sync_timeout",
     "pending_expired",
     "static_replaced",

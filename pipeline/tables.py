@@ -186,7 +186,7 @@ MEMBERS: Final = _table(
         "end_reason",
         "string",
         (
-            "`member_left`, `session_expired`, `rebalance_timeout`, ...; `unknown` where the log "
+            "`member_left`, `session_expired`, `sync_timeout`, ...; `unknown` where the log "
             "does not tell; null while it is there."
         ),
     ),

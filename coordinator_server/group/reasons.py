@@ -16,7 +16,6 @@ class RebalanceReason(StrEnum):
     MEMBER_JOINED = "member_joined"
     MEMBER_LEFT = "member_left"
     SESSION_EXPIRED = "session_expired"
-    REBALANCE_TIMEOUT = "rebalance_timeout"
     SYNC_TIMEOUT = "sync_timeout"
     PENDING_EXPIRED = "pending_expired"
     STATIC_REPLACED = "static_replaced"

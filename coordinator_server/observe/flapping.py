@@ -102,7 +102,6 @@ POLL_TIMEOUT_WORDS = "poll timeout has expired"
 
 _SIGNS = {
     RebalanceReason.SESSION_EXPIRED: LikelyCause.SESSION_TIMEOUT,
-    RebalanceReason.REBALANCE_TIMEOUT: LikelyCause.POLL_INTERVAL,
     RebalanceReason.MEMBER_LEFT: LikelyCause.RESTART,
     RebalanceReason.STATIC_REPLACED: LikelyCause.RESTART,
     RebalanceReason.METADATA_CHANGED: LikelyCause.DIFFERING_PROTOCOLS,

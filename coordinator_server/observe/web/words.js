@@ -15,7 +15,6 @@ const FAMILY = {
   static_replaced: 'came',
   member_left: 'went',
   session_expired: 'failed',
-  rebalance_timeout: 'failed',
   sync_timeout: 'failed',
   pending_expired: 'failed',
   leader_rejoined: 'changed',
