@@ -255,21 +255,21 @@ class Tenure:
 
     def _send_first(self, most: int) -> int:
         """Send up to `most` replies of what comes first; how much work that was."""
-        leaving = self._outbox[0]
-        replies = leaving.effects.replies
+        actor, event, effects, was_held = self._outbox[0]
+        replies = effects.replies
         is_whole = len(replies) <= most
         if is_whole:
             self._outbox.popleft()
         else:
-            leaving.effects.replies = replies[most:]
+            effects.replies = replies[most:]
             replies = replies[:most]
         for reply in replies:
-            self._send_reply(leaving.actor, leaving.event, reply)
-        if is_whole:
-            self._publish(leaving.effects)
-        if leaving.was_held:
-            self._released(leaving.actor, replies)
-        return max(len(replies), 1)
+            self._send_reply(actor, event, reply)
+        if is_whole and effects.observed:
+            self._publish(effects)
+        if was_held:
+            self._released(actor, replies)
+        return len(replies) or 1
 
     def _send_reply(self, actor: GroupActor, event: Event, reply: Reply) -> None:
         result = reply.result
