@@ -66,7 +66,7 @@ from coordinator_server.group.memory import GroupMemory
 from coordinator_server.group.past import next_sequence
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import Outcome, RebalanceReason, Round
-from coordinator_server.group.replay import apply, apply_packed, restore
+from coordinator_server.group.replay import apply, apply_encoded, apply_packed, restore
 from protocol.records import (
     GroupMetadataKey,
 )
@@ -126,10 +126,9 @@ class Group(GroupMemory):
         """
         return takes_again(self, repeat, ctx)
 
-    def commit_again(self, repeat: RepeatedCommit, encoded: bytes, wall: int) -> None:
+    def commit_again(self, repeat: RepeatedCommit, encoded: bytes) -> None:
         """Apply the records of a repeated commit, which its template has encoded."""
-        for topic, values in repeat.template.values(encoded):
-            apply_packed(self, topic, values, wall)
+        apply_encoded(self, repeat.template, encoded)
 
     def next_deadline(self) -> int:
         """When to send a Tick, at the latest (monotonic milliseconds); NEVER if nothing is due."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from coordinator_server.group.effects import FetchedTopic
 from coordinator_server.group.nothing import NOTHING
+from protocol.commit_template import CommitTemplate
 from protocol.errors import ErrorCode
 from protocol.offset_value import OffsetCommitValue, decode_offset
 from protocol.records import encode_value
@@ -35,13 +36,28 @@ class PendingOffset:
 class OffsetStore:
     """The offsets of one group; only `replay` changes them."""
 
-    __slots__ = ("_committed", "pending")
+    __slots__ = ("_laid_open", "_latest", "pending")
 
     def __init__(self) -> None:
-        self._committed: dict[str, dict[int, Packed]] = NOTHING
-        """By topic and partition; read with `get` and `of_topic`, which unpack."""
+        self._laid_open: dict[str, dict[int, Packed]] = NOTHING
+        """See `_committed`; without what is in the latest commit."""
+        self._latest: tuple[CommitTemplate, bytes] | None = None
+        """A commit that has come again and again, as it was encoded: most are followed by the next
+        one before anybody looks."""
         self.pending: dict[int, dict[TopicPartition, PendingOffset]] = NOTHING
         """Of open transactions, by producer id."""
+
+    @property
+    def _committed(self) -> dict[str, dict[int, Packed]]:
+        """By topic and partition; read with `get` and `of_topic`, which unpack."""
+        if self._latest is not None:
+            self._lay_open(*self._latest)
+        return self._laid_open
+
+    def _lay_open(self, template: CommitTemplate, encoded: bytes) -> None:
+        self._latest = None
+        for topic, values in template.values(encoded):
+            (self._laid_open.get(topic) or self._begin_topic(topic)).update(values)
 
     def __bool__(self) -> bool:
         """Whether there is any offset, pending ones included."""
@@ -98,13 +114,21 @@ class OffsetStore:
 
     def put_packed(self, topic: str, values: Collection[tuple[int, Packed]]) -> None:
         """`put` for several partitions of a topic, in order."""
-        of_topic = self._committed.get(topic)
-        if of_topic is None:
-            of_topic = self._begin_topic(topic)
-        of_topic.update(values)
+        (self._committed.get(topic) or self._begin_topic(topic)).update(values)
         if self.pending:
             for partition, _ in values:
                 self._supersede(topic, partition, None)
+
+    def put_encoded(self, template: CommitTemplate, encoded: bytes) -> None:
+        """`put` for a commit as its template has encoded it."""
+        latest = self._latest
+        if latest is not None and latest[0] is not template:
+            self._lay_open(*latest)
+        if not self.pending:
+            self._latest = template, encoded
+            return
+        for topic, values in template.values(encoded):
+            self.put_packed(topic, values)
 
     def put_pending(
         self, producer_id: int, order: int, topic: str, partition: int, value: OffsetCommitValue
@@ -133,15 +157,13 @@ class OffsetStore:
             return
         for (topic, partition), pending in offsets.items():
             if pending.value is not None:
-                of_topic = self._committed.get(topic)
-                if of_topic is None:
-                    of_topic = self._begin_topic(topic)
+                of_topic = self._committed.get(topic) or self._begin_topic(topic)
                 of_topic[partition] = encode_value(pending.value)
                 self._supersede(topic, partition, pending.order)
 
     def _begin_topic(self, topic: str) -> dict[int, Packed]:
-        self._committed = self._committed or {}
-        of_topic = self._committed[topic] = {}
+        self._laid_open = self._laid_open or {}
+        of_topic = self._laid_open[topic] = {}
         return of_topic
 
     def _supersede(self, topic: str, partition: int, order: int | None) -> None:

@@ -16,6 +16,7 @@ from coordinator_server.group.classic.state import (
 )
 from coordinator_server.group.memory import GroupMemory
 from coordinator_server.group.past import dropped, kept
+from protocol.commit_template import CommitTemplate
 from protocol.history import PackedHistory, RebalanceHistoryKey
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import GroupMetadataValue, OffsetCommitKey, RecordKey, RecordValue
@@ -68,6 +69,11 @@ def apply_packed(
     if group.classic is None:
         group.classic = ClassicGroup(group.group_id, wall)
     group.offsets.put_packed(topic, values)
+
+
+def apply_encoded(group: GroupMemory, template: CommitTemplate, encoded: bytes) -> None:
+    """`apply` for the records of a repeated commit, of a group that exists."""
+    group.offsets.put_encoded(template, encoded)
 
 
 def end_transaction(group: GroupMemory, producer_id: int, *, commit: bool) -> None:

@@ -191,7 +191,7 @@ class Tenure:
         wall = self._context.wall
         try:
             encoded = self.writer.append_again(actor, repeat.template, offsets, wall)
-            actor.group.commit_again(repeat, encoded, wall)
+            actor.group.commit_again(repeat, encoded)
         except Exception as bug:
             raise TurnFailed(repeat.asked, effects) from bug
         self._watch()

@@ -253,7 +253,7 @@ class Story(Callers):
             ]
             assert writes == effects.writes
             assert repeat.accepted == result
-            self.group.commit_again(repeat, encoded, self.wall)
+            self.group.commit_again(repeat, encoded)
 
     def context(self) -> Context:
         """The world as the coming event sees it."""

@@ -1,9 +1,13 @@
 """Offsets that a load leaves as the bytes of their records until somebody looks at them."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from coordinator_server.group.classic.state import ClassicGroupState
 from coordinator_server.group.machine import Group
 from coordinator_server.group.offsets import OffsetStore
 from coordinator_server.group.replay import apply_packed
+from protocol.commit_template import CommitTemplate, Place
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import encode_value
 
@@ -53,3 +57,52 @@ def test_packed_offsets_join_those_of_a_group_that_is_there() -> None:
     apply_packed(group, "orders", ((1, PACKED),))
     assert group.classic is first
     assert sorted(group.offsets.of_topic("orders")) == [0, 1]
+
+
+def commit_of(places: list[tuple[str, int]]) -> CommitTemplate:
+    return CommitTemplate("group", [Place(topic, index, -1, "") for topic, index in places])
+
+
+PLACES = st.lists(
+    st.tuples(st.sampled_from(["orders", "payments"]), st.integers(0, 3)), min_size=1, unique=True
+)
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("again"), st.integers(0, 1)),
+        st.tuples(st.just("put"), st.integers(0, 3)),
+        st.tuples(st.just("remove"), st.integers(0, 3)),
+        st.tuples(st.just("pend"), st.integers(0, 3)),
+        st.tuples(st.just("end"), st.booleans()),
+        st.tuples(st.just("look"), st.just(0)),
+    )
+)
+
+
+@given(PLACES, PLACES, CHANGES)
+def test_commits_kept_as_they_were_encoded_are_the_same_for_whoever_looks(
+    first: list[tuple[str, int]], second: list[tuple[str, int]], changes: list[tuple[str, int]]
+) -> None:
+    templates = [commit_of(first), commit_of(second)]
+    kept, laid_open = OffsetStore(), OffsetStore()
+    for number, (what, which) in enumerate(changes):
+        value = OffsetCommitValue(number, -1, "", 1)
+        if what == "again":
+            template = templates[which]
+            encoded = template.encode(0, [number] * template.records, 1)
+            kept.put_encoded(template, encoded)
+            for topic, values in template.values(encoded):
+                laid_open.put_packed(topic, values)
+        elif what == "look":
+            assert kept.committed == laid_open.committed
+        for store in (kept, laid_open):
+            if what == "put":
+                store.put("orders", which, value)
+            elif what == "remove":
+                store.remove("orders", which)
+            elif what == "pend":
+                store.put_pending(7, number, "orders", which, value)
+            elif what == "end":
+                store.end_transaction(7, commit=bool(which))
+    assert bool(kept) is bool(laid_open)
+    assert kept.committed == laid_open.committed
+    assert sorted(kept.partitions()) == sorted(laid_open.partitions())

@@ -225,7 +225,7 @@ async def test_a_bug_ends_the_tenure_and_answers_the_request(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("coordinator_server.group.machine.apply_packed", broken)
+    monkeypatch.setattr("coordinator_server.group.machine.apply_encoded", broken)
     request = taken(again(1, 2))
     assert request.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     ((group_id, bug),) = office.bugs
