@@ -183,47 +183,18 @@ def _lists(value: RebalanceHistoryValue) -> tuple[Sequence[object], ...]:
     return value.joined, value.left, value.evicted, value.waited_for, value.rounds
 
 
-_NO_MEMBERS: Final = uvarint(1)
-
-
-class _Members:
-    """Gives every member an index, in the order of its first mention."""
-
-    def __init__(self) -> None:
-        self.indexes: dict[HistoryMember, int] = {}
-
-    def index(self, member: HistoryMember) -> bytes:
-        return uvarint(self.indexes.setdefault(member, len(self.indexes)))
-
-    def list(self, members: Sequence[HistoryMember]) -> bytes:
-        if not members:
-            return _NO_MEMBERS
-        indexes = [self.index(member) for member in members]
-        return uvarint(len(indexes) + 1) + b"".join(indexes)
-
-
 def _encode(value: RebalanceHistoryValue) -> bytes:
-    members = _Members()
-    culprit = members.index(value.culprit)
-    waits = [
-        members.index(member) + _LONG.pack(waited_ms) for member, waited_ms in value.waited_for
-    ]
-    rounds = [
-        _words(reason) + members.index(culprit) + _nullable(client_reason)
-        for reason, culprit, client_reason in value.rounds
-    ]
-    tail = (
-        culprit,
-        _nullable(value.client_reason),
-        members.list(value.joined),
-        members.list(value.left),
-        members.list(value.evicted),
-        uvarint(len(waits) + 1),
-        *waits,
-        uvarint(len(rounds) + 1),
-        *rounds,
-        b"\0",
-    )
+    numbers: dict[HistoryMember, int] = {}
+    culprit = _number(numbers, value.culprit)
+    waits = [uvarint(len(value.waited_for) + 1)]
+    for member, waited_ms in value.waited_for:
+        waits += (_number(numbers, member), _LONG.pack(waited_ms))
+    rounds = [uvarint(len(value.rounds) + 1)]
+    for reason, member, client_reason in value.rounds:
+        rounds += (_words(reason), _number(numbers, member), _nullable(client_reason))
+    joined = _numbers(numbers, value.joined)
+    left = _numbers(numbers, value.left)
+    evicted = _numbers(numbers, value.evicted)
     return b"".join(
         (
             _FIXED.pack(
@@ -238,11 +209,33 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
                 *value.counts,
             ),
             _words(value.reason, value.outcome, value.state_before),
-            uvarint(len(members.indexes) + 1),
-            *map(_member, members.indexes),
-            *tail,
+            uvarint(len(numbers) + 1),
+            *map(_member, numbers),
+            culprit,
+            _nullable(value.client_reason),
+            joined,
+            left,
+            evicted,
+            *waits,
+            *rounds,
+            b"\0",
         )
     )
+
+
+def _number(numbers: dict[HistoryMember, int], member: HistoryMember) -> bytes:
+    """The index of a member; they are counted in the order of their first mention."""
+    return uvarint(numbers.setdefault(member, len(numbers)))
+
+
+def _numbers(numbers: dict[HistoryMember, int], members: Sequence[HistoryMember]) -> bytes:
+    if not members:
+        return _NO_MEMBERS
+    indexes = [_number(numbers, member) for member in members]
+    return uvarint(len(indexes) + 1) + b"".join(indexes)
+
+
+_NO_MEMBERS: Final = uvarint(1)
 
 
 def _member(member: HistoryMember) -> bytes:
