@@ -37,24 +37,24 @@ class CommitTemplate:
         if not 0 < len(places) <= MOST_RECORDS:
             raise ValueError(f"{len(places)} partitions, expected 1 to {MOST_RECORDS}")
         self.records = len(places)
-        layout, pending, at = ">", b"", 0
+        layout, at, before = ">", 0, b""
         fields: list[bytes | int] = []
         values: list[slice] = []
         for place in places:
-            before_number, between, value = _pieces(group, place)
-            pending += before_number
-            begin = at + len(pending) + 1 + len(between)
+            head, key, value = _pieces(group, place)
+            before += head
+            begin = at + len(before) + 1 + len(key)
             values.append(slice(begin, begin + len(value)))
-            head, middle, tail = value[:2], value[10:-9], value[-1:]
-            layout += f"{len(pending)}sB{len(between) + len(head)}sq{len(middle)}sq"
-            fields += [pending, 0, between + head, 0, middle, 0]
-            at = begin + len(value) - len(tail)
-            pending = tail + b"\0"
-        struct = Struct(f"{layout}{len(pending)}s")
+            version, epoch_and_metadata, tags = value[:2], value[10:-9], value[-1:]
+            layout += f"{len(before)}sB{len(key) + 2}sq{len(epoch_and_metadata)}sq"
+            fields += [before, 0, key + version, 0, epoch_and_metadata, 0]
+            at = begin + len(value) - 1
+            before = tags + _NO_HEADERS
+        struct = Struct(f"{layout}{len(before)}s")
         self.size = struct.size
         """Bytes of all records."""
         self._pack = struct.pack
-        self._fields: list[bytes | int] = [*fields, pending]
+        self._fields: list[bytes | int] = [*fields, before]
         self._topics: list[tuple[str, Sequence[int], Callable[[bytes], Sequence[bytes]]]] = []
         numbered = zip(places, values, strict=True)
         for topic, of_topic in groupby(numbered, key=lambda each: each[0].topic):
@@ -83,11 +83,14 @@ def _taker(where: Sequence[slice]) -> Callable[[bytes], Sequence[bytes]]:
     return itemgetter(*where)
 
 
+_NO_HEADERS: Final = b"\0"
+
+
 def _pieces(group: str, place: Place) -> tuple[bytes, bytes, bytes]:
-    """What comes before a record's place in the batch, what up to its value, and a value."""
+    """A record: what comes before its place in the batch, what up to its value, and that."""
     key = encode_key(OffsetCommitKey(group, place.topic, place.partition))
     value = encode_offset(
         OffsetCommitValue(0, place.leader_epoch, place.metadata, 0, -1, NO_TOPIC_ID)
     )
-    between = varint(len(key)) + key + varint(len(value))
-    return varint(2 + 1 + len(between) + len(value) + 1) + b"\0\0", between, value
+    sized = varint(len(key)) + key + varint(len(value))
+    return varint(2 + 1 + len(sized) + len(value) + 1) + b"\0\0", sized, value

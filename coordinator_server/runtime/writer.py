@@ -117,7 +117,7 @@ class Writer:
         actor.last_append = self._number
         if not self._is_flushed_soon:
             self._is_flushed_soon = True
-            self._soon(self._flush_late)
+            self._soon(self._flush)
 
     def _add_to_another(self, writes: Sequence[Write | WriteOffsets], wall: int) -> None:
         """Begin a batch for what did not fit into the open one; several if there is no way."""
@@ -165,12 +165,9 @@ class Writer:
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
-    def _flush_late(self) -> None:
-        self._is_flushed_soon = False
-        self._flush()
-
     def _flush(self) -> None:
         """Send the open batch off."""
+        self._is_flushed_soon = False
         batch, self._open = self._open, None
         if self._stopped or batch is None or not batch.records:
             return
