@@ -9,6 +9,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import inspect
 import json
 import os
 import resource
@@ -17,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import coverage
 import pytest
@@ -138,8 +139,10 @@ class AllCollected:
 
 
 def with_tests_collected(begin: Callable[[Spawn], None]) -> None:
-    """Collect the tests, then call `begin`, once, with a way to spawn."""
-    pytest.main([*OPTIONS, TESTS], plugins=[AllCollected(begin)])
+    """Collect the tests, then call `begin`, once, with a way to spawn. Exits if that fails."""
+    code = pytest.main([*OPTIONS, TESTS], plugins=[AllCollected(begin)])
+    if code != pytest.ExitCode.OK:
+        sys.exit(f"mutants could not be tried: pytest ended with {code!r}")
 
 
 def _run_changed(mutation: Mutation, items: Sequence[pytest.Item]) -> NoReturn:
@@ -162,7 +165,7 @@ def _run_changed(mutation: Mutation, items: Sequence[pytest.Item]) -> NoReturn:
 def _change(mutation: Mutation) -> None:
     """Put the changed code into the function."""
     code = compile(mutation.source, mutation.path, "exec", dont_inherit=True)
-    owner: object = sys.modules[_module_name(mutation.path)]
+    owner: Any = sys.modules[_module_name(mutation.path)]
     for name in mutation.function.split("."):
         code = next(
             const
@@ -170,7 +173,8 @@ def _change(mutation: Mutation) -> None:
             if isinstance(const, CodeType) and const.co_name == name
         )
         owner = vars(owner)[name]
-    function = owner.fget if isinstance(owner, property) else owner
+    outermost: Any = owner.fget if isinstance(owner, property) else owner
+    function = inspect.unwrap(outermost)
     assert isinstance(function, FunctionType)
     function.__code__ = code
 
