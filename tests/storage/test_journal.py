@@ -252,3 +252,17 @@ def test_the_command_wants_a_data_directory(tmp_path: Path) -> None:
     result = run("--data", tmp_path / "nowhere")
     assert result.exit_code == 2
     assert "expected a data directory" in result.output
+
+
+def test_a_recovery_point_behind_the_end_of_its_log_is_forgotten(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    log = opened(journal, tmp_path)
+    commit(journal, log, 0, 1, 2)
+    log.close()
+    assert journal.close()
+    (tmp_path / NAME / FIRST).write_bytes(batch(0))
+    journal = Journal(tmp_path)
+    commit(journal, opened(journal, tmp_path), 1, 2, 3)
+    (tmp_path / NAME / FIRST).write_bytes(b"".join(batch(number) for number in range(3)))
+    assert found(opened(Journal(tmp_path), tmp_path)) == [0, 1, 2, 3]
+    assert Journal(tmp_path).points.of(NAME) == 1

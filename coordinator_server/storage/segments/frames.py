@@ -81,9 +81,9 @@ def file_header(header: Header) -> bytes:
     return (start + crc32c(start).to_bytes(4, "big")).ljust(HEADER_BYTES, b"\0")
 
 
-def entry(identity: bytes, offset: int, batch: bytes) -> bytes:
-    """An entry of a frame; an empty batch is a cut."""
-    return b"".join((_ENTRY.pack(len(identity), offset, len(batch)), identity, batch))
+def entry(identity: bytes, offset: int, batch: bytes) -> tuple[bytes, bytes, bytes]:
+    """The parts of an entry of a frame; an empty batch is a cut."""
+    return _ENTRY.pack(len(identity), offset, len(batch)), identity, batch
 
 
 def frame(generation: int, sequence: int, body: bytes) -> bytes:

@@ -7,7 +7,7 @@ has of it, so a crash at any moment leaves either the segments synced or the jou
 one thread writes, another one checkpoints, and one may sync.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Thread
@@ -168,7 +168,7 @@ class Journal:
 
     # --- writing ---
 
-    def write(self, body: bytes, names: Iterable[str]) -> None:
+    def write(self, body: bytes, names: Collection[str]) -> None:
         """Write the entries of a body, which are of the logs in these directories.
 
         Raises OSError; it is not known then whether they are on disk, and the file is given up.
@@ -177,9 +177,10 @@ class Journal:
         current = self._with_room(size)
         self._sequence += 1
         data = frame(current.generation, self._sequence, body)
-        with self._changed:
-            # Before the write: once any of it is on disk, the file is needed until it is settled.
-            current.names.update(names)
+        if not current.names.issuperset(names):
+            with self._changed:
+                # Before the write: once any of it is there, the file is needed until it is settled.
+                current.names.update(names)
         try:
             if self.syncs:
                 self._make_room(current, size)

@@ -53,7 +53,7 @@ class SegmentLog:
         self._segment_ms = segment_ms
         self._journal = journal
         self._entries: list[bytes] | None = None
-        """What the journal does not have yet; None without one."""
+        """What the journal does not have yet, in parts; None without one."""
         if journal is not None and journal.is_written:
             self._entries = []
         self._settled: int | None = None
@@ -82,10 +82,7 @@ class SegmentLog:
         self.identity = read_identity(files, directory)
         self._segments = [Segment(files, directory, base) for base in bases or [0]]
         try:
-            point = self._recovery_point(anew=not bases)
-            if journal is not None:
-                restore(self._active, journal, self.identity, point)
-            self.cut_bytes = self._active.recover(point)
+            self.cut_bytes = self._recover(anew=not bases)
             drop_indexes(files, directory)
             self._sync_found()
         except BaseException:
@@ -95,13 +92,19 @@ class SegmentLog:
         if journal is not None:
             journal.opened(self)
 
-    def _recovery_point(self, *, anew: bool) -> int:
-        """Up to where the active segment is known to have been synced."""
-        if self._journal is None:
-            return 0
+    def _recover(self, *, anew: bool) -> int:
+        """Give the active segment what the journal has of it; bytes of the torn tail cut then."""
+        journal = self._journal
+        if journal is None:
+            return self._active.recover()
         if anew:
-            self._journal.points.lower(self.name, 0)
-        return self._journal.points.of(self.name)
+            journal.points.lower(self.name, 0)
+        point = journal.points.of(self.name)
+        restore(self._active, journal, self.identity, point)
+        cut = self._active.recover(point)
+        # Records of other writes will have the offsets from here on.
+        journal.points.lower(self.name, self.end_offset)
+        return cut
 
     def _sync_found(self) -> None:
         """Make durable what was found: a process that was killed may have left it in memory.
@@ -164,7 +167,7 @@ class SegmentLog:
             return
         if active.length - active.size > MAX_KEPT_BACK:
             self.write_out()
-        self._entries.append(entry(self.identity, active.end_offset, batch))
+        self._entries += entry(self.identity, active.end_offset, batch)
         with self._lock:
             active.keep_back(batch, end_offset, max_timestamp)
 
@@ -289,7 +292,7 @@ class SegmentLog:
             self.durable_offset = self.end_offset
             if self._entries is not None:
                 # Or a replay would bring back what the journal has beyond.
-                self._entries = [entry(self.identity, self.end_offset, b"")]
+                self._entries = [*entry(self.identity, self.end_offset, b"")]
 
     def settle(self) -> int | None:
         """See journal.Journaled."""

@@ -43,6 +43,7 @@ class Segment:
         "_first_timestamp",
         "_indexed",
         "_kept_back",
+        "_note_from",
         "base_offset",
         "end_offset",
         "file",
@@ -66,6 +67,8 @@ class Segment:
         self.index: list[tuple[int, int]] = []
         """Base offset and position of a batch every few kilobytes."""
         self._indexed = 0
+        self._note_from = 0
+        """Where the next batch begins that the index is to have, or later."""
         self._first_timestamp: int | None = None
 
     def append(self, batch: bytes, end_offset: int) -> None:
@@ -77,10 +80,12 @@ class Segment:
 
     def keep_back(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
         """Append a batch that `write_out` is to write; whoever reads the file has to call that."""
-        if not self.length:
+        length = self.length
+        if not length:
             self._first_timestamp = max_timestamp
-        self._note(self.end_offset, self.length)
-        self.length += len(batch)
+        if length >= self._note_from:
+            self._note(self.end_offset, length)
+        self.length = length + len(batch)
         self._kept_back.append(batch)
         self.end_offset = end_offset
 
@@ -297,6 +302,7 @@ class Segment:
         self._first_timestamp = None
         self.index = [entry for entry in self.index if entry[1] < size]
         self._indexed = min(self._indexed, size)
+        self._note_from = 0
 
     def probe(self, size: int) -> None:
         """Write and sync zeros at the end, and cut them again; a crash leaves a torn tail."""
@@ -310,6 +316,7 @@ class Segment:
     def _note(self, base_offset: int, position: int) -> None:
         if not self.index or position - self.index[-1][1] >= INDEX_INTERVAL_BYTES:
             self.index.append((base_offset, position))
+            self._note_from = position + INDEX_INTERVAL_BYTES
         self._indexed = position + 1
 
     def _index_all(self) -> None:
