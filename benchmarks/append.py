@@ -4,8 +4,8 @@
 each as soon as its last one is acknowledged, and prints appends and CPU (all threads).
 """
 
+import argparse
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -104,8 +104,11 @@ async def measure(way: Way, seconds: float, directory: Path) -> Measured:
     return measured
 
 
-def main(seconds: float) -> None:
+def main() -> None:
     """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seconds", nargs="?", type=float, default=DEFAULT_SECONDS, help="of each")
+    seconds = parser.parse_args().seconds
     print("| `log.flush` | appends/s | CPU us per append |\n|---|--:|--:|")
     for way in WAYS:
         # /tmp may be memory, where syncing costs nothing.
@@ -116,4 +119,4 @@ def main(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_SECONDS)
+    main()

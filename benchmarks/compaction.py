@@ -7,6 +7,7 @@ machine with other work that says little; so last it prints how much CPU the com
 between two turns of another thread, which bounds how long it can have kept the interpreter.
 """
 
+import argparse
 import socket
 import struct
 import sys
@@ -196,8 +197,11 @@ RUNS: Final = {
 }
 
 
-def main(megabytes: int) -> None:
+def main() -> None:
     """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("megabytes", nargs="?", type=int, default=100, help="of the partition")
+    megabytes = parser.parse_args().megabytes
     print(f"a heartbeat every {PAUSE_SECONDS * 1000:g} ms, beside a partition of {megabytes} MB")
     for name, settings in RUNS.items():
         with tempfile.TemporaryDirectory() as place:
@@ -221,6 +225,6 @@ def main(megabytes: int) -> None:
 
 if __name__ == "__main__":
     try:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+        main()
     except CannotRun as error:
         sys.exit(f"error: {error}")
