@@ -4,6 +4,8 @@ Exit codes: 0 fine, 1 it did not work, 2 wrong arguments, 3 all is done but some
 not be read.
 """
 
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -66,7 +68,15 @@ def _session(master: str | None) -> "SparkSession":
         raise PipelineError("Spark is not installed: pip install '.[pipeline]'") from None
     from pipeline.session import open_session
 
-    return open_session(master)
+    session = open_session(master)
+    # Spark's own handler calls Java in the middle of a call of Java, and fails in many pages.
+    signal.signal(signal.SIGINT, _interrupted)
+    return session
+
+
+def _interrupted(number: int, _frame: object) -> NoReturn:
+    typer.echo("interrupted", err=True)
+    os._exit(128 + number)
 
 
 def _tell(summary: "Summary", out: Path) -> None:

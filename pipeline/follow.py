@@ -6,11 +6,14 @@ and a small batch is one task for each table: Spark then shuffles nothing. A bat
 again after a crash replaces the files it had; `touched`, written last, makes it count.
 """
 
+import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event, Lock
 from typing import Final
 
 import pyarrow.parquet as pq
@@ -32,12 +35,17 @@ from pipeline.touched import WINDOW_SECONDS, Touched, touched_by
 
 CHECKPOINT: Final = "checkpoint"
 DEFAULT_TRIGGER: Final = "500 milliseconds"
+_LOOK_SECONDS: Final = 1
 _NAMED: Final = 500
 """So many keys are told to Spark one by one, which lets it leave out parts of files."""
 
 
 def _unsaid(name: str) -> None:
     """Tables of a batch are not worth a line each."""
+
+
+class Ending(Exception):
+    """The batch is left to the next run."""
 
 
 class Follower:
@@ -52,9 +60,28 @@ class Follower:
         self._committed: set[tuple[str, int]] = set()
         self._is_first = True
         self._has_ends = False
+        self._is_ending = False
+        self._busy = Lock()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Of the log, for the data source."""
+        return self._source.options
+
+    def end(self) -> None:
+        """Wait until the batch that has begun is done; no other is, in this process."""
+        self._is_ending = True
+        with self._busy:
+            pass
 
     def batch(self, ranges: DataFrame, number: int) -> None:
         """Take in the offsets of a batch; for `foreachBatch`."""
+        with self._busy:
+            if self._is_ending:
+                raise Ending
+            self._take(ranges, number)
+
+    def _take(self, ranges: DataFrame, number: int) -> None:
         began = time.monotonic()
         found = [OffsetRange(*row) for row in ranges.collect()]
         self._begin(number)
@@ -163,9 +190,14 @@ def start_following(
         told: Called with a line for each batch.
         once: Stop when all that is there now is done.
     """
-    follower = Follower(Store(spark, directory), source, told)
+    return _start(spark, Follower(Store(spark, directory), source, told), directory, once=once)
+
+
+def _start(
+    spark: SparkSession, follower: Follower, directory: Path, *, once: bool = False
+) -> StreamingQuery:
     spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", "10000")
-    stream = spark.readStream.format(NAME).options(**source.options, view=RANGES_VIEW).load()
+    stream = spark.readStream.format(NAME).options(**follower.options, view=RANGES_VIEW).load()
     writer = stream.writeStream.foreachBatch(follower.batch).option(
         "checkpointLocation", str(directory / CHECKPOINT)
     )
@@ -177,9 +209,26 @@ def start_following(
 def follow_log(
     spark: SparkSession, source: Source, directory: Path, told: Callable[[str], None]
 ) -> None:
-    """Follow until interrupted."""
-    query = start_following(spark, source, directory, told)
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
+    """Follow until SIGINT or SIGTERM, and finish the batch that has begun; a second ends at once.
+
+    Raises:
+        StreamingQueryException: a batch failed.
+    """
+    asked = Event()
+
+    def ask(number: int, _frame: object) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+
+    # Spark's own handler calls Java in the middle of a call of Java.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask)
+    follower = Follower(Store(spark, directory), source, told)
+    query = _start(spark, follower, directory)
+    while not asked.is_set():
+        if query.awaitTermination(_LOOK_SECONDS):
+            return
+    told("ending when this batch is done; once more: at once")
+    follower.end()
+    query.stop()

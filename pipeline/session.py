@@ -41,6 +41,8 @@ def open_session(
     running.sparkContext.setLogLevel("OFF")
     # It writes a wrong query's error, which is told in a line of our own, as a page of JSON.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    # A batch that fails is told by its query.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     register(running)
     return running
 

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.log import SegmentLog
-from pipeline.follow import CHECKPOINT, start_following
+from pipeline.follow import CHECKPOINT, Ending, Follower, start_following
 from pipeline.gold import Gold
 from pipeline.run import Source, prepare
-from pipeline.store import BY_NAME, RECORDS, TOUCHED, write_rows
+from pipeline.store import BY_NAME, RECORDS, TOUCHED, Store, write_rows
 from protocol.batch import LogRecord, build_batch, stamped
 from protocol.batch_records import read_records
 from tests.support.compacted import NoPace
@@ -228,3 +228,15 @@ def test_a_stream_that_dies_and_returns_ends_with_the_tables_of_a_batch(
     ran(spark, story.twin(tmp_path / "twin"), tmp_path / "once")
 
     assert differences(spark, story.out, tmp_path / "once") == {}
+
+
+def test_a_follower_that_is_ending_begins_no_other_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    follower = Follower(Store(spark, tmp_path), Source(log=tmp_path), unsaid)
+    follower.end()
+
+    with pytest.raises(Ending):
+        follower.batch(spark.createDataFrame([], "n int"), 0)
+
+    assert list(tmp_path.iterdir()) == []
