@@ -54,9 +54,7 @@ class Columns:
 
     def _find_sound(self) -> Flags:
         records, kind = self._records, self.kind
-        sound: Flags = (kind != HISTORY_KIND) & (
-            (kind != NO_KIND) | (records.key_size < 0) | self.control
-        )
+        sound: Flags = (kind != NO_KIND) | (records.key_size < 0) | self.control
         if self.control.any():
             marker = records.data.int16(records.key_at + 2)
             known = (records.key_size >= 4) & ((marker == 0) | (marker == 1))
