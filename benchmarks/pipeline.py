@@ -90,7 +90,7 @@ def parquet(log: Path) -> Iterator[Rate]:
 
 
 def _cpu_seconds() -> float:
-    """What this process and all it started have used: the JVM, its Python workers, ended ones too."""
+    """What this process and all it started have used: the JVM, its Python workers."""
     used = 0.0
     for process in (own := psutil.Process(), *own.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
