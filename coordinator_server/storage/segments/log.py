@@ -81,16 +81,24 @@ class SegmentLog:
         bases = segment_bases(files, directory)
         self.identity = read_identity(files, directory)
         self._segments = [Segment(files, directory, base) for base in bases or [0]]
-        try:
-            self.cut_bytes = self._recover(anew=not bases)
-            drop_indexes(files, directory)
-            self._sync_found()
-        except BaseException:
-            self._close_files()
-            raise
+        self.cut_bytes = self._open(anew=not bases)
         self.durable_offset = self.end_offset
         if journal is not None:
             journal.opened(self)
+
+    def _open(self, *, anew: bool) -> int:
+        """Recover what is there and make it durable; returns the bytes of a torn tail cut then.
+
+        Raises CorruptLog, OSError; no file is open then.
+        """
+        try:
+            cut = self._recover(anew=anew)
+            drop_indexes(self._files, self.directory)
+            self._sync_found(cut)
+        except BaseException:
+            self._close_files()
+            raise
+        return cut
 
     def _recover(self, *, anew: bool) -> int:
         """Give the active segment what the journal has of it; bytes of the torn tail cut then."""
@@ -106,12 +114,12 @@ class SegmentLog:
         journal.points.lower(self.name, self.end_offset)
         return cut
 
-    def _sync_found(self) -> None:
+    def _sync_found(self, cut_bytes: int) -> None:
         """Make durable what was found: a process that was killed may have left it in memory.
 
         Only the active segment can be unsynced, and only its name while it is empty.
         """
-        if self._active.size or self.cut_bytes:
+        if self._active.size or cut_bytes:
             self._active.file.sync()
         if not self._active.size:
             self._files.sync_directory(self.directory)
