@@ -52,6 +52,7 @@ def kick(
     url: UrlOption = None,
     token: TokenOption = None,
     token_file: TokenFileOption = None,
+    form: FormatOption = Format.TEXT,
 ) -> None:
     """Remove MEMBER from GROUP; it may join again."""
     if bool(member) == bool(instance):
@@ -59,7 +60,9 @@ def kick(
     path = f"{group_path(group)}/members/{quote(member, safe='')}/kick"
     body = {"reason": reason, "group_instance_id": instance}
     change(url, "POST", path, body, read_token(token, token_file))
-    typer.echo(f"{member or instance} is no longer in group {group}")
+    done = {"group": group, "member_id": member or None, "group_instance_id": instance}
+    if not show({**done, "error": "NONE"}, form):
+        typer.echo(f"{member or instance} is no longer in group {group}")
 
 
 @groups.command()
@@ -69,11 +72,13 @@ def rebalance(
     url: UrlOption = None,
     token: TokenOption = None,
     token_file: TokenFileOption = None,
+    form: FormatOption = Format.TEXT,
 ) -> None:
     """Make the members of GROUP join anew."""
     path = f"{group_path(group)}/rebalance"
     change(url, "POST", path, {"reason": reason}, read_token(token, token_file))
-    typer.echo(f"group {group} rebalances")
+    if not show({"group": group, "error": "NONE"}, form):
+        typer.echo(f"group {group} rebalances")
 
 
 @groups.command()
@@ -154,6 +159,8 @@ def reset(
         fail(problem, code=2)
     if bool(topics) == all_topics:
         fail("expected either --topic or --all-topics", code=2)
+    if (to_earliest or to_latest) and one_server(url, bootstrap) is None:
+        fail("--to-earliest and --to-latest ask the log: they need --bootstrap-server", code=2)
     try:
         wanted = parse_topics(topics) if topics else None
     except Impossible as error:

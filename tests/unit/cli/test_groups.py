@@ -152,6 +152,15 @@ def test_changes_are_asked_for_with_the_token(
     assert wrong == (1, "", "error: no token\n")
 
 
+def test_what_was_changed_is_printed_as_asked(http: str) -> None:
+    with_token = ("--url", http, "--token", "s3cret", "--format")
+    _, out, _ = invoke("groups", "kick", "a/b", "bob/1", *with_token, "json")
+    member = {"member_id": "bob/1", "group_instance_id": None}
+    assert json.loads(out) == {"group": "a/b", **member, "error": "NONE"}
+    _, out, _ = invoke("groups", "rebalance", "g", *with_token, "yaml")
+    assert out == "group: g\nerror: NONE\n"
+
+
 def test_each_of_several_groups_is_deleted_or_told_why_not(http: str) -> None:
     arguments = ("groups", "delete", "g", "busy", "h", "--url", http, "--token", "s3cret")
     code, out, error = invoke(*arguments)
@@ -196,7 +205,7 @@ def test_whoever_has_no_member_id_is_named_by_what_is_known(
         (["delete", "g"], 2, "this needs the server's admin.token"),
         (["kick", "g"], 2, "expected either MEMBER or --instance"),
         (["delete", "g", "--token-file", "/nope"], 2, "--token-file /nope: No such file"),
-        (["reset", "a/b", "--all-topics", "--to-latest"], 1, "they need --bootstrap-server"),
+        (["reset", "a/b", "--all-topics", "--to-latest"], 2, "they need --bootstrap-server"),
         (["reset", "busy", "--all-topics", "--to-offset", "1"], 1, "group 'busy' is Stable"),
     ],
 )
