@@ -52,10 +52,9 @@ class SegmentLog:
         self.segment_bytes = segment_bytes
         self._segment_ms = segment_ms
         self._journal = journal
-        self._entries: list[bytes] | None = None
+        is_journaled = journal is not None and journal.is_written
+        self._entries: list[bytes] | None = [] if is_journaled else None
         """What the journal does not have yet, in parts; None without one."""
-        if journal is not None and journal.is_written:
-            self._entries = []
         self._settled: int | None = None
         """Where the log ended when it was closed and synced."""
         self.clean_offset = 0
