@@ -1,5 +1,6 @@
 """Servers to be measured: each a process on a core of its own, gone at the end."""
 
+import math
 import os
 import shutil
 import socket
@@ -15,6 +16,8 @@ from coordinator_server.healthcheck import Unhealthy, find_coordinator
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 90.0
+IDLE_SECONDS = 0.02
+"""What a server may use of half a second that does nothing; the system counts hundredths."""
 
 
 class CannotRun(Exception):
@@ -92,6 +95,24 @@ def await_coordinator(port: int, ended: Callable[[], bool]) -> float:
             return time.monotonic()
 
 
+def await_quiet(pid: int) -> None:
+    """Wait until a process does next to nothing.
+
+    What a server still has to do for its start when it first answers is no answer's cost.
+    """
+    until = time.monotonic() + START_SECONDS
+    used, before = cpu_seconds(pid), -math.inf
+    while used - before > IDLE_SECONDS and time.monotonic() < until:
+        time.sleep(0.5)
+        used, before = cpu_seconds(pid), used
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def built(folder: str, into: Path) -> Path:
     """Build one of the Go programs beside this file. Raises CannotRun."""
     go = shutil.which("go")
@@ -159,6 +180,7 @@ def _process(command: list[str], core: int | None, port: int, directory: Path) -
             )
     try:
         ready = await_coordinator(port, lambda: server.poll() is not None)
+        await_quiet(server.pid)
         yield Running(port, server.pid, ready - begun)
     finally:
         _end(server)
