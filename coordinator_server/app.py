@@ -233,7 +233,7 @@ class App:
             self.refusals.observe,
             self.flapping.observe,
             self.events.observe,
-            log.log_observer(),
+            log.log_observer(self._config.log_level),
         ]
         if self._choice.allow is not None:
             observers.append(self._tallies.observe)

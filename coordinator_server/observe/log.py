@@ -225,12 +225,12 @@ def get_logger(level: str | None = None) -> Logger:
     return own
 
 
-def log_observer() -> Callable[[Observation], None]:
-    """An observer that writes a line about everything that happens to groups.
+def log_observer(level: str | None = None) -> Callable[[Observation], None]:
+    """An observer that writes a line about everything that happens to groups; see get_logger.
 
     What it depends on of the settings is looked up now, not for every line.
     """
-    bound = get_logger().bind()
+    bound = get_logger(level).bind()
     tells_all = bound.is_enabled_for(logging.DEBUG)
     tell_rebalance = _rebalance_teller(bound)
 
