@@ -33,17 +33,21 @@ class Gold:
             hot: All records of the times of which `hot_partitions` is made; by default `records`.
         """
         spark = self._store.spark
-        commits = self._keep("offset_commits", gold_offsets.offset_commits(spark, records, holey))
-        self._keep("commit_rate", gold_offsets.commit_rate(spark, commits))
-        chain = gold_groups.group_chain(spark, records).persist()
+        commits = gold_offsets.offset_commits(spark, records, holey).persist()
+        self._keep("offset_commits", commits)
+        rate = self._keep("commit_rate", gold_offsets.commit_rate(spark, commits))
+        self._keep("lag", gold_offsets.lag(spark, commits, rate, ends))
+        groups = gold_groups.of_groups(records).persist()
+        chain = gold_groups.group_chain(spark, groups).persist()
         self._keep("generations", chain)
-        rebalances = gold_rebalances.rebalances(spark, records, chain, commits)
+        found = gold_rebalances.of_log(spark, groups, chain).persist()
+        rebalances = gold_rebalances.rebalances(spark, found, chain, commits)
         rebalances = self._keep("rebalances", rebalances)
-        stays = gold_groups.members(spark, records, chain, rebalances)
+        stays = gold_groups.members(spark, groups, chain, rebalances)
         stays = self._keep("members", stays)
-        chain.unpersist()
+        for kept in (commits, groups, chain, found):
+            kept.unpersist()
         self._keep("flapping", gold_groups.flapping(spark, rebalances, stays))
-        self._keep("lag", gold_offsets.lag(spark, commits, ends))
         everywhere = records if hot is None else hot
         self._keep("hot_partitions", gold_groups.hot_partitions(spark, everywhere))
 

@@ -7,6 +7,24 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.asking import ask, tasks
+
+_READ: Final = (
+    "group_id",
+    "log_partition",
+    "log_offset",
+    "ts",
+    "kind",
+    "tombstone",
+    "generation",
+    "protocol",
+    "leader",
+    "state_ts",
+    "members",
+    "history",
+    "headers",
+)
+
 _GROUPS: Final = """
 SELECT group_id, log_partition, log_offset, ts, state_ts, generation, protocol, leader, tombstone,
        headers,
@@ -15,7 +33,7 @@ SELECT group_id, log_partition, log_offset, ts, state_ts, generation, protocol, 
            a -> transform(a.partitions, p -> xxhash64(
                a.topic, p, coalesce(m.instance_id, m.member_id))))), array()))), array()) AS owned,
        coalesce(transform(members, m -> coalesce(m.instance_id, m.member_id)), array()) AS seats
-FROM {records} WHERE kind = 2 AND problem IS NULL
+FROM {records} WHERE kind = 2
 """
 
 _CHAINED: Final = """
@@ -45,17 +63,23 @@ FROM (SELECT *,
 """
 
 
+def of_groups(records: DataFrame) -> DataFrame:
+    """What is read of the records of groups and of their history: few among all."""
+    rows = records.where("kind IN (2, 32766) AND problem IS NULL").select(*_READ)
+    return rows.repartition(tasks(rows.sparkSession), "group_id")
+
+
 def group_chain(spark: SparkSession, records: DataFrame) -> DataFrame:
     """`generations` with what other tables need besides: headers, before_ids, next_ts, ..."""
-    groups = spark.sql(_GROUPS, records=records)
-    return spark.sql(_GENERATIONS, groups=spark.sql(_CHAINED, groups=groups))
+    groups = ask(spark, _GROUPS, records=records)
+    return ask(spark, _GENERATIONS, groups=ask(spark, _CHAINED, groups=groups))
 
 
 _SEEN: Final = """
 SELECT g.group_id, m.member_id, m.instance_id, m.client_id, m.host, g.ts, g.generation,
        g.log_offset, g.log_partition, g.next_ts, g.history_gap
 FROM {chain} g JOIN {members} r
-  ON r.log_partition = g.log_partition AND r.log_offset = g.log_offset
+  ON r.group_id = g.group_id AND r.log_offset = g.log_offset
 LATERAL VIEW explode(r.members) AS m
 """
 
@@ -108,15 +132,15 @@ def members(
     spark: SparkSession, records: DataFrame, chain: DataFrame, rebalances: DataFrame
 ) -> DataFrame:
     """The table, from the members of `records`."""
-    listed = records.where("kind = 2 AND problem IS NULL AND members IS NOT NULL").select(
-        "log_partition", "log_offset", "members"
+    listed = records.where("kind = 2 AND members IS NOT NULL").select(
+        "group_id", "log_offset", "members"
     )
     light = chain.select(
         "group_id", "log_partition", "log_offset", "ts", "generation", "next_ts", "history_gap"
     )
-    seen = spark.sql(_SEEN, chain=light, members=listed)
-    ends = spark.sql(_ENDS, rebalances=rebalances)
-    return spark.sql(_MEMBERS, stays=spark.sql(_STAYS, seen=seen), ends=ends)
+    seen = ask(spark, _SEEN, chain=light, members=listed)
+    ends = ask(spark, _ENDS, rebalances=rebalances)
+    return ask(spark, _MEMBERS, stays=ask(spark, _STAYS, seen=seen), ends=ends)
 
 
 _FLAPPING: Final = """
@@ -137,7 +161,7 @@ ON m.group_id = r.group_id AND m.window_start = r.window_start
 
 def flapping(spark: SparkSession, rebalances: DataFrame, stays: DataFrame) -> DataFrame:
     """The table, from `rebalances` and `members`."""
-    return spark.sql(_FLAPPING, rebalances=rebalances, members=stays)
+    return ask(spark, _FLAPPING, rebalances=rebalances, members=stays)
 
 
 _HOT: Final = """
@@ -158,4 +182,4 @@ FROM (SELECT window_start, log_partition, sum(records) AS records, sum(bytes) AS
 
 def hot_partitions(spark: SparkSession, records: DataFrame) -> DataFrame:
     """The table, from all records of its times."""
-    return spark.sql(_HOT, records=records)
+    return ask(spark, _HOT, records=records)

@@ -7,6 +7,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.asking import ask, tasks
+
 STALE_SECONDS: Final = 300
 """A sampled end offset older than this is not used."""
 
@@ -74,8 +76,8 @@ FROM {commits} GROUP BY 1, 2, 3
 
 def transactional_or_plain(spark: SparkSession, records: DataFrame) -> DataFrame:
     """The commits of `records` that count; one in a transaction does once that is committed."""
-    return spark.sql(_PLAIN, records=records).unionByName(
-        spark.sql(_TRANSACTIONAL, records=records)
+    return ask(spark, _PLAIN, records=records).unionByName(
+        ask(spark, _TRANSACTIONAL, records=records)
     )
 
 
@@ -87,14 +89,15 @@ def offset_commits(
     if holey is None:
         commits = commits.selectExpr("*", "0 AS hole")
     else:
-        holes = spark.sql(_NUMBERED, records=holey).where("NOT is_damage").drop("is_damage")
+        holes = ask(spark, _NUMBERED, records=holey).where("NOT is_damage").drop("is_damage")
         commits = commits.join(holes, ["log_partition", "log_offset"], "left")
-    return spark.sql(_AFTER_GAPS, commits=spark.sql(_ADVANCES, commits=commits))
+    commits = commits.repartition(tasks(spark), "group_id")
+    return ask(spark, _AFTER_GAPS, commits=ask(spark, _ADVANCES, commits=commits))
 
 
 def commit_rate(spark: SparkSession, commits: DataFrame) -> DataFrame:
     """The table, from `offset_commits`."""
-    return spark.sql(_RATE, commits=commits)
+    return ask(spark, _RATE, commits=commits)
 
 
 _LAST_COMMITS: Final = """
@@ -150,19 +153,21 @@ GROUP BY 1, 2, 3
 """
 
 
-def lag(spark: SparkSession, commits: DataFrame, end_offsets: DataFrame | None) -> DataFrame:
-    """The table, from `offset_commits` and `end_offsets`; None where no end is known."""
-    last = spark.sql(_LAST_COMMITS, commits=commits)
+def lag(
+    spark: SparkSession, commits: DataFrame, rate: DataFrame, end_offsets: DataFrame | None
+) -> DataFrame:
+    """The table, from `offset_commits`, `commit_rate` and `end_offsets`, None if that is empty."""
     if end_offsets is None:
-        return spark.sql(_UNKNOWN_LAG, commits=last)
-    spans = spark.sql(_SPANS, ends=spark.sql(_LAST_ENDS, ends=end_offsets))
-    hours = spark.sql(_BY_HOUR, commits=last, spans=spans)
-    return spark.sql(_LAG, commits=last, ends=hours, stale=STALE_SECONDS)
+        return ask(spark, _UNKNOWN_LAG, rate=rate)
+    last = ask(spark, _LAST_COMMITS, commits=commits)
+    spans = ask(spark, _SPANS, ends=ask(spark, _LAST_ENDS, ends=end_offsets))
+    hours = ask(spark, _BY_HOUR, commits=last, spans=spans)
+    return ask(spark, _LAG, commits=last, ends=hours, stale=STALE_SECONDS)
 
 
 _UNKNOWN_LAG: Final = """
 SELECT minute, group_id, topic, bigint(NULL) AS lag_sum, bigint(NULL) AS lag_max,
-       0L AS partitions_known, count(*) AS partitions_unknown, double(NULL) AS end_offset_age_s,
-       first(log_partition) AS log_partition
-FROM {commits} GROUP BY 1, 2, 3
+       0L AS partitions_known, partitions AS partitions_unknown, double(NULL) AS end_offset_age_s,
+       log_partition
+FROM {rate}
 """

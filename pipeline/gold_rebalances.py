@@ -4,6 +4,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.asking import ask
 from pipeline.decode.plain import EARLIEST_MS, LATEST_MS
 
 _WHO: Final = (
@@ -50,7 +51,7 @@ SELECT group_id, h.generation_after AS generation, h.generation_before AS prev_g
            nullif(r.culprit.member_id, '') AS member_id)) AS rounds,
        h.sequence, log_partition, log_offset
 FROM (SELECT group_id, log_partition, log_offset, from_json(history, '{_FORM}') AS h
-      FROM {{records}} WHERE kind = 32766 AND history IS NOT NULL AND problem IS NULL)
+      FROM {{records}} WHERE kind = 32766 AND history IS NOT NULL)
 """
 
 _SILENT: Final = """
@@ -112,11 +113,12 @@ FROM (SELECT *, headers['rb.reason'] IS NOT NULL AS told, {_INFERRED} AS reason,
 """
 
 
-def _of_log(spark: SparkSession, records: DataFrame, chain: DataFrame) -> DataFrame:
-    told = spark.sql(_TOLD, records=records)
+def of_log(spark: SparkSession, records: DataFrame, chain: DataFrame) -> DataFrame:
+    """What the records of groups and of their history tell, without what is between them."""
+    told = ask(spark, _TOLD, records=records)
     ids = told.select("group_id", "generation", "log_offset")
-    silent = spark.sql(_SILENT, chain=chain, told=ids, near=NEAR)
-    return told.unionByName(spark.sql(_FROM_GROUPS, silent=silent))
+    silent = ask(spark, _SILENT, chain=chain, told=ids, near=NEAR)
+    return told.unionByName(ask(spark, _FROM_GROUPS, silent=silent))
 
 
 # Commits between two rebalances become one row before anything is compared: one sort of all.
@@ -160,15 +162,15 @@ GROUP BY 1, 2
 
 
 def rebalances(
-    spark: SparkSession, records: DataFrame, chain: DataFrame, commits: DataFrame
+    spark: SparkSession, found: DataFrame, chain: DataFrame, commits: DataFrame
 ) -> DataFrame:
-    """The table, from `records`, the chain of gold_groups.py and `offset_commits`."""
-    found = _of_log(spark, records, chain)
+    """The table, from `of_log`, the chain of gold_groups.py and `offset_commits`."""
     marks = found.select("group_id", "log_offset", "generation")
-    between = spark.sql(
-        _BETWEEN, commits=commits.select("group_id", "log_offset", "ts"), rebalances=marks
+    between = ask(
+        spark, _BETWEEN, commits=commits.select("group_id", "log_offset", "ts"), rebalances=marks
     )
-    moved = spark.sql(
+    moved = ask(
+        spark,
         _MOVED,
         rebalances=marks,
         chain=chain.selectExpr(
@@ -176,5 +178,5 @@ def rebalances(
         ),
         near=NEAR,
     )
-    gaps = spark.sql(_GAPS, between=between).where("log_offset IS NOT NULL")
-    return spark.sql(_WITH_GAPS, rebalances=found, gaps=gaps, moved=moved)
+    gaps = ask(spark, _GAPS, between=between).where("log_offset IS NOT NULL")
+    return ask(spark, _WITH_GAPS, rebalances=found, gaps=gaps, moved=moved)
