@@ -1,4 +1,4 @@
-"""Queries over data frames that may be kept in memory."""
+"""Queries over data frames that are kept in memory, and how those are spread."""
 
 from typing import Any
 
@@ -18,6 +18,7 @@ def ask(spark: SparkSession, query: str, **given: Any) -> DataFrame:
     return spark.sql(query, **frames)
 
 
-def tasks(spark: SparkSession) -> int:
-    """How many tasks a shuffle has."""
-    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+def by_group(rows: DataFrame) -> DataFrame:
+    """The same with all rows of a group in one task, of as many as a shuffle has."""
+    tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    return rows.coalesce(1) if tasks == 1 else rows.repartition(tasks, "group_id")

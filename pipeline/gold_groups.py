@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.asking import ask, tasks
+from pipeline.asking import ask, by_group
 
 _READ: Final = (
     "group_id",
@@ -66,7 +66,7 @@ FROM (SELECT *,
 def of_groups(records: DataFrame) -> DataFrame:
     """What is read of the records of groups and of their history: few among all."""
     rows = records.where("kind IN (2, 32766) AND problem IS NULL").select(*_READ)
-    return rows.repartition(tasks(rows.sparkSession), "group_id")
+    return by_group(rows)
 
 
 def group_chain(spark: SparkSession, records: DataFrame) -> DataFrame:

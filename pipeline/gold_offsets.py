@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.asking import ask, tasks
+from pipeline.asking import ask, by_group
 
 STALE_SECONDS: Final = 300
 """A sampled end offset older than this is not used."""
@@ -91,8 +91,8 @@ def offset_commits(
     else:
         holes = ask(spark, _NUMBERED, records=holey).where("NOT is_damage").drop("is_damage")
         commits = commits.join(holes, ["log_partition", "log_offset"], "left")
-    commits = commits.repartition(tasks(spark), "group_id")
-    return ask(spark, _AFTER_GAPS, commits=ask(spark, _ADVANCES, commits=commits))
+    advances = ask(spark, _ADVANCES, commits=by_group(commits))
+    return ask(spark, _AFTER_GAPS, commits=advances)
 
 
 def commit_rate(spark: SparkSession, commits: DataFrame) -> DataFrame:

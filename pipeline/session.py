@@ -69,7 +69,18 @@ _SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "false",
     "spark.sql.parquet.compression.codec": "snappy",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    # What is kept by group stays so: nothing that is made of it by group is shuffled.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
+    # Days are few: a file is open for each, rather than all rows sorted by day.
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+    # A list of files is had sooner here than by a job.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # Following, every batch has the same queries: they are compiled once.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # Runs are short: the second compiler would cost more than all tables. Executors have it.
+    "spark.driver.extraJavaOptions": (
+        f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} -XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+    ),
     "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
 }
 
