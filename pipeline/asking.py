@@ -1,5 +1,7 @@
 """Queries over data frames that are kept in memory, and how those are spread."""
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,3 +24,18 @@ def by_group(rows: DataFrame) -> DataFrame:
     """The same with all rows of a group in one task, of as many as a shuffle has."""
     tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     return rows.coalesce(1) if tasks == 1 else rows.repartition(tasks, "group_id")
+
+
+@contextmanager
+def in_memory() -> Iterator[Callable[[DataFrame], DataFrame]]:
+    """Gives what keeps a data frame in memory until the block ends, whichever way.
+
+    Spark would take what is left there for the rows of files that are written anew.
+    """
+    with ExitStack() as stack:
+
+        def cached(rows: DataFrame) -> DataFrame:
+            stack.callback(rows.unpersist)
+            return rows.persist()
+
+        yield cached

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from pipeline import gold_groups, gold_offsets, gold_rebalances
+from pipeline.asking import in_memory
 from pipeline.store import BY_NAME, Store
 
 
@@ -33,26 +34,25 @@ class Gold:
             hot: All records of the times of which `hot_partitions` is made; by default `records`.
         """
         spark = self._store.spark
-        commits = gold_offsets.offset_commits(spark, records, holey).persist()
-        self._keep("offset_commits", commits)
-        rate = self._keep("commit_rate", gold_offsets.commit_rate(spark, commits))
-        self._keep("lag", gold_offsets.lag(spark, commits, rate, ends))
-        groups = gold_groups.of_groups(records).persist()
-        chain = gold_groups.group_chain(spark, groups).persist()
-        self._keep("generations", chain)
-        found = gold_rebalances.of_log(spark, groups, chain).persist()
-        rebalances = gold_rebalances.rebalances(spark, found, chain, commits)
-        rebalances = self._keep("rebalances", rebalances)
-        stays = gold_groups.members(spark, groups, chain, rebalances)
-        stays = self._keep("members", stays)
-        for kept in (commits, groups, chain, found):
-            kept.unpersist()
+        with in_memory() as cached:
+            commits = cached(gold_offsets.offset_commits(spark, records, holey))
+            self._keep("offset_commits", commits)
+            rate = self._keep("commit_rate", gold_offsets.commit_rate(spark, commits))
+            self._keep("lag", gold_offsets.lag(spark, commits, rate, ends))
+            groups = cached(gold_groups.of_groups(records))
+            chain = cached(gold_groups.group_chain(spark, groups))
+            self._keep("generations", chain)
+            found = cached(gold_rebalances.of_log(spark, groups, chain))
+            rebalances = gold_rebalances.rebalances(spark, found, chain, commits)
+            rebalances = self._keep("rebalances", rebalances)
+            stays = gold_groups.members(spark, groups, chain, rebalances)
+            stays = self._keep("members", stays)
         self._keep("flapping", gold_groups.flapping(spark, rebalances, stays))
         everywhere = records if hot is None else hot
         self._keep("hot_partitions", gold_groups.hot_partitions(spark, everywhere))
 
     def _keep(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write a table, and read it back: cheaper than to keep it in memory."""
+        """Write a table; returns it as it can be read now."""
         self._told(name)
         table = BY_NAME[name]
         self._store.write_table(table, rows, self._batch)
