@@ -79,7 +79,7 @@ _SETTINGS: Final = {
     "spark.sql.codegen.cache.maxEntries": "1000",
     # Runs are short: the second compiler would cost more than all tables. Executors have it.
     "spark.driver.extraJavaOptions": (
-        f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} -XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+        f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} -XX:TieredStopAtLevel=1"
     ),
     "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
 }
