@@ -50,6 +50,10 @@ class Reader:
 
     def uvarint(self) -> int:
         """An unsigned varint."""
+        at = self._at
+        if at < len(self._buffer) and self._buffer[at] < 0x80:
+            self._at = at + 1
+            return self._buffer[at]
         number = 0
         for shift in range(0, 35, 7):
             byte = self.take(1)[0]

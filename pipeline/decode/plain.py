@@ -31,6 +31,7 @@ from protocol.records import (
 from protocol.subscription import decode_assignment, subscribed_topics
 
 Row = dict[str, Any]
+_as_json: Final = json.JSONEncoder(ensure_ascii=False).encode
 _HISTORY: Final = HISTORY_KIND.to_bytes(2, "big")
 
 EARLIEST_MS: Final = -62_135_596_800_000
@@ -106,7 +107,7 @@ def _history(raw_key: bytes, raw_value: bytes | None) -> Row:
 
 def history_text(raw: bytes) -> str:
     """The history of a rebalance as JSON text. Raises Malformed."""
-    return json.dumps(history_form(decode_history(raw)), ensure_ascii=False)
+    return _as_json(history_form(decode_history(raw)))
 
 
 def _offset(value: OffsetCommitValue) -> Row:
