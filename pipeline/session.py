@@ -77,7 +77,7 @@ _SETTINGS: Final = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     # Following, every batch has the same queries: they are compiled once.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # Runs are short: the second compiler would cost more than all tables. Executors have it.
+    # Runs are short: the second compiler takes more than it gives. Executors have it.
     "spark.driver.extraJavaOptions": (
         f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} -XX:TieredStopAtLevel=1"
     ),
