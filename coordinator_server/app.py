@@ -119,7 +119,9 @@ class App:
             undo.callback(site.data.close)
             policy = FlushPolicy(config.log_flush)
             self._journal = self._open_journal(policy)
-            self._flusher = Flusher(policy, config.log_flush_interval_ms, self._journal)
+            self._flusher = Flusher(
+                policy, config.log_flush_interval_ms, self._journal, soon=self._soon
+            )
             self.topics = self._make_topics()
             self.coordinator = self._make_coordinator(given)
             self.server = self._make_server(given)

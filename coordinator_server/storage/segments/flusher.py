@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, TypeVar
 
+from coordinator_server.soon import Soon, SoonInLoop
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 
@@ -53,6 +54,7 @@ class Flusher:
         interval_ms: int = DEFAULT_INTERVAL_MS,
         journal: Journal | None = None,
         write_out_seconds: float = WRITE_OUT_SECONDS,
+        soon: Soon | None = None,
     ) -> None:
         """The journal, if there is one, belongs to whoever made it, and so do its logs."""
         self._policy = policy
@@ -64,7 +66,11 @@ class Flusher:
         self._waiting: dict[SegmentLog, list[Flushed]] = {}
         self._under_way: list[tuple[SegmentLog, int, list[Flushed]]] | None = None
         """The logs of the pass, where they ended when it began, and who waits."""
-        self._begin: asyncio.Handle | None = None
+        self._soon = soon or SoonInLoop()
+        self._is_due = False
+        """Whether a pass is going to begin."""
+        self._later: asyncio.Handle | None = None
+        """Begins a pass after an interval."""
         self._kept_back: dict[SegmentLog, None] = {}
         """Logs that may have something their segments lack."""
         self._write_out: asyncio.Handle | None = None
@@ -97,7 +103,7 @@ class Flusher:
         waiting = self._waiting.get(log)
         if waiting is None:
             waiting = self._waiting[log] = []
-        if self._begin is None and self._under_way is None:
+        if not self._is_due and self._under_way is None:
             self._schedule()
         if self._answers_early:
             then(None)
@@ -106,9 +112,8 @@ class Flusher:
 
     async def close(self) -> None:
         """Make durable what is left, under every policy, and end the thread."""
-        if self._begin is not None:
-            self._begin.cancel()
-            self._begin = None
+        if self._later is not None:
+            self._later.cancel()
         await self._settle()
         if self._waiting:
             self._begin_pass()
@@ -134,14 +139,18 @@ class Flusher:
     # --- passes ---
 
     def _schedule(self) -> None:
-        loop = asyncio.get_running_loop()
         if not self._answers_early:
-            self._begin = loop.call_soon(self._begin_pass)
+            self._is_due = True
+            self._soon(self._begin_pass)
         elif self._policy is FlushPolicy.INTERVAL:
-            self._begin = loop.call_later(self._interval_seconds, self._begin_pass)
+            self._is_due = True
+            loop = asyncio.get_running_loop()
+            self._later = loop.call_later(self._interval_seconds, self._begin_pass)
 
     def _begin_pass(self) -> None:
-        self._begin = None
+        self._is_due = False
+        if self._under_way is not None or not self._waiting:
+            return
         waiting, self._waiting = self._waiting, {}
         self._under_way = [(log, log.end_offset, then) for log, then in waiting.items()]
         work = self._journal_pass(waiting) if self._journal else _sync_pass(waiting)
@@ -173,7 +182,7 @@ class Flusher:
 
     def _end_pass(self, failures: _Failures) -> None:
         under_way, self._under_way = self._under_way or [], None
-        if self._waiting and self._begin is None:
+        if self._waiting and not self._is_due:
             self._schedule()
         for log, end, waiting in under_way:
             error = failures.get(log)
