@@ -176,6 +176,8 @@ def _change(mutation: Mutation) -> None:
     outermost: Any = owner.fget if isinstance(owner, property) else owner
     function = inspect.unwrap(outermost)
     assert isinstance(function, FunctionType)
+    if not code.co_freevars:  # whoever calls super() no longer is still given the class
+        code = code.replace(co_freevars=function.__code__.co_freevars)
     function.__code__ = code
 
 
