@@ -33,3 +33,10 @@ def test_what_a_group_has_emptied_is_shared_again() -> None:
     a.leave()
     emptied += [group.members, group.supported_protocols]
     assert all(each is NOTHING for each in emptied)
+
+
+def test_the_last_static_member_that_goes_leaves_an_empty_map_that_is_shared() -> None:
+    story = Story()
+    (a,) = story.stable("a", instance="i-a")
+    a.leave()
+    assert story.classic.static_members is NOTHING
