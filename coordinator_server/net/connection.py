@@ -7,44 +7,14 @@ connection, leave together in the next turn of the loop.
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.peer import peer_host
-from coordinator_server.net.session import Session
+from coordinator_server.net.session import READ_AHEAD, Session
+from coordinator_server.net.turns import Turns
 from coordinator_server.ports import Authenticator, Clock
-from coordinator_server.soon import Soon
-
-_FLUSHES_PER_TURN: Final = 256
-"""Writes of one turn of the loop: two or three milliseconds."""
-
-
-class Flushes:
-    """The connections with something to do in the next turn of the loop."""
-
-    __slots__ = ("_soon", "_waiting")
-
-    def __init__(self, soon: Soon) -> None:
-        self._soon = soon
-        self._waiting: dict[Connection, None] = {}
-
-    def add(self, connection: "Connection") -> None:
-        """Have `connection.flush` called once, soon."""
-        if not self._waiting:
-            self._soon(self._run)
-        self._waiting[connection] = None
-
-    def _run(self) -> None:
-        """Flush some; a group of thousands that is answered must not hold up all others."""
-        waiting = list(islice(self._waiting, _FLUSHES_PER_TURN))
-        for connection in waiting:
-            del self._waiting[connection]
-        if self._waiting:
-            asyncio.get_running_loop().call_soon(self._run)
-        for connection in waiting:
-            connection.flush()
 
 
 @dataclass(slots=True)
@@ -55,7 +25,7 @@ class Hub:
     authenticator: Authenticator
     limits: ConnectionLimits
     clock: Clock
-    flushes: Flushes
+    turns: Turns
     connections: "set[Connection]" = field(default_factory=set)
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the last connection goes."""
@@ -70,6 +40,7 @@ class Connection(asyncio.Protocol):
         "_hub",
         "_is_reading",
         "_listener",
+        "_put_off",
         "_session",
         "_task",
         "_transport",
@@ -86,6 +57,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._task: asyncio.Task[None] | None = None
         self._is_reading = True
+        self._put_off = b""
+        """What came when the turn of the loop was over for requests."""
         self._unsent = 0
         self.active_ms = 0
         """When bytes last moved, in monotonic milliseconds."""
@@ -127,9 +100,13 @@ class Connection(asyncio.Protocol):
         answers = session.repeat(data, now_ms)
         if answers is not None:
             self._transport.write(answers)
-            return
-        session.receive(data, now_ms)
-        self._write(session)
+        elif self._put_off or not self._hub.turns.has_time(now_ms):
+            self._put_off += data
+            self._adjust_reading(session)
+            self._hub.turns.add(self)
+        else:
+            session.receive(data, now_ms)
+            self._write(session)
 
     def pause_writing(self) -> None:
         """The client does not read: begin no further request, take no further bytes."""
@@ -142,13 +119,16 @@ class Connection(asyncio.Protocol):
         if self._session is not None:
             self._session.is_congested = False
             self.active_ms = self._hub.clock.monotonic_ms()
-            self._hub.flushes.add(self)
+            self._hub.turns.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is left to answer: a parked request stays parked, its answer will be dropped."""
         session, self._session = self._session, None
         if session is None:
             return
+        if self._put_off:
+            # It may be a LeaveGroup, of which a client that closes awaits no answer.
+            session.receive(self._put_off, self._hub.clock.monotonic_ms())
         why = self.closing_why or session.ended or ("error" if exc else "client_closed")
         session.abandon()
         if self._task is not None:
@@ -165,7 +145,7 @@ class Connection(asyncio.Protocol):
 
     def wake(self) -> None:
         """An answer has come late."""
-        self._hub.flushes.add(self)
+        self._hub.turns.add(self)
 
     def run(self, handling: Coroutine[Any, Any, None]) -> None:
         """Run the handling of a request as a task, which ends with the connection."""
@@ -180,10 +160,14 @@ class Connection(asyncio.Protocol):
     def flush(self) -> None:
         """Go on with what waits, and send what there is."""
         session = self._session
-        if session is not None:
-            if session.is_ready:
-                session.proceed(self._hub.clock.monotonic_ms())
-            self._write(session)
+        if session is None:
+            return
+        if session.is_ready:
+            session.proceed(self._hub.clock.monotonic_ms())
+        if self._put_off:
+            data, self._put_off = self._put_off, b""
+            session.receive(data, self._hub.clock.monotonic_ms())
+        self._write(session)
 
     def drain(self) -> None:
         """End the connection when the request in progress has been answered."""
@@ -217,15 +201,16 @@ class Connection(asyncio.Protocol):
         if session.ended:
             self._transport.close()
         elif session.is_ready:
-            self._hub.flushes.add(self)
+            self._hub.turns.add(self)
         elif session.wants_more is not self._is_reading:
             self._adjust_reading(session)
 
     def _adjust_reading(self, session: Session) -> None:
-        if session.wants_more is self._is_reading or self._transport.is_closing():
+        wants_more = session.wants_more and len(self._put_off) <= READ_AHEAD
+        if wants_more is self._is_reading or self._transport.is_closing():
             return
-        self._is_reading = session.wants_more
-        if self._is_reading:
+        self._is_reading = wants_more
+        if wants_more:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 
-from coordinator_server.net.connection import Connection, Flushes, Hub
+from coordinator_server.net.connection import Connection, Hub
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.sockets import bind
+from coordinator_server.net.turns import Turns
 from coordinator_server.ports import Authenticator, Clock
 from coordinator_server.soon import Soon
 
@@ -42,7 +43,7 @@ class SocketServer:
             authenticator,
             ConnectionLimits(config.max_connections, config.max_connections_per_ip),
             clock,
-            Flushes(soon),
+            Turns(soon, clock),
         )
         self._sockets: dict[str, list[socket.socket]] = {}
         self._given = sockets

@@ -18,6 +18,8 @@ from coordinator_server.group.events import Event
 from coordinator_server.net.auth import Anonymous
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
+from coordinator_server.net.session import READ_AHEAD
+from coordinator_server.net.turns import Turns
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Caller
 from coordinator_server.soon import SoonInLoop
@@ -363,3 +365,45 @@ async def test_a_peer_that_is_reset_leaves_nothing_behind(start: Start) -> None:
     client.writer.transport.abort()
     await world.until(lambda: world.server.connections == 0)
     assert world.counters.connections == 0
+
+
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every turn of the loop has lasted long enough when a request comes."""
+    monkeypatch.setattr(Turns, "has_time", lambda _self, _now_ms: False)
+
+
+async def test_requests_that_are_put_off_are_served_in_their_order(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_time(monkeypatch)
+    world = await start()
+    client = await world.connect()
+    frames = [heartbeat(number, number % 2) for number in range(200)]
+    client.send(*frames[:3])
+    client.send(*frames[3:])
+    ids = [(await client.receive())[:4] for _ in frames]
+    assert ids == [struct.pack(">i", number) for number in range(200)]
+
+
+async def test_what_is_put_off_has_a_bound(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_time(monkeypatch)
+    monkeypatch.setattr(Turns, "add", lambda _self, _connection: None)
+    world = await start()
+    client = await world.connect()
+    for _ in range(64):
+        client.send(heartbeat(1) * 1_000)
+    (connection,) = world.server._hub.connections
+    await world.until(lambda: not connection._is_reading)
+    assert READ_AHEAD < len(connection._put_off) < 10 * READ_AHEAD
+
+
+async def test_a_request_that_was_put_off_is_served_though_its_client_has_gone(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_time(monkeypatch)
+    monkeypatch.setattr(Turns, "add", lambda _self, _connection: None)
+    world = await start()
+    client = await world.connect()
+    client.send(heartbeat(1))
+    client.close()
+    await world.until(lambda: len(world.coordinator.submitted) == 1)

@@ -1,13 +1,9 @@
 """Directory, limits, addresses and the ports that allow everything."""
 
-import asyncio
-from itertools import pairwise
-
 import pytest
 
 from coordinator_server.config.listeners import Listener
 from coordinator_server.net.auth import AllowAll, Anonymous, Unlimited
-from coordinator_server.net.connection import Flushes
 from coordinator_server.net.directory import StaticDirectory, WorkersDirectory
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.peer import peer_host
@@ -21,7 +17,6 @@ from coordinator_server.ports import (
     Quota,
     Resource,
 )
-from coordinator_server.soon import SoonInLoop
 from coordinator_server.storage.base import Node
 
 
@@ -93,28 +88,3 @@ def test_partitions_go_round_the_workers_and_the_first_is_the_controller() -> No
     assert list(directory.nodes("A")) == nodes
     assert [directory.coordinator(p, "A") for p in range(4)] == [*nodes, nodes[0]]
     assert [directory.leader("orders", p, "A") for p in range(4)] == [*nodes, nodes[0]]
-
-
-class Counting:
-    """Stands for a connection."""
-
-    def __init__(self) -> None:
-        self.flushed = 0
-
-    def flush(self) -> None:
-        self.flushed += 1
-
-
-async def test_thousands_of_connections_are_flushed_in_several_turns_of_the_loop() -> None:
-    flushes = Flushes(SoonInLoop())
-    connections = [Counting() for _ in range(1_000)]
-    for each in connections:
-        flushes.add(each)  # type: ignore[arg-type]
-        flushes.add(each)  # type: ignore[arg-type]
-    done = [0]
-    while done[-1] < len(connections):
-        await asyncio.sleep(0)
-        done.append(sum(each.flushed for each in connections))
-        assert len(done) < 20, done
-    assert max(after - before for before, after in pairwise(done)) <= 256, done
-    assert {each.flushed for each in connections} == {1}

@@ -1,0 +1,73 @@
+"""How much of a turn of the event loop requests may take, and whose turn it is.
+
+Thousands of members that join at once are thousands of sockets that are ready at once. Their
+requests are served a few milliseconds long, then everybody is looked at again: somebody's heartbeat
+among them must not wait for all joins.
+"""
+
+import asyncio
+from collections import OrderedDict
+from typing import Final, Protocol
+
+from coordinator_server.ports import Clock
+from coordinator_server.soon import Soon
+
+LONGEST_MS: Final = 5
+"""Of a turn, for requests that came in it and for those that were put off."""
+
+MOST_PER_TURN: Final = 256
+"""Connections that go on in one turn: so many writes take two or three milliseconds."""
+
+
+class Flushed(Protocol):
+    """A connection."""
+
+    def flush(self) -> None:
+        """Go on with what waits, and send what there is."""
+        ...
+
+
+class Turns:
+    """The connections that go on in the next turn of the loop, in the order in which they asked."""
+
+    __slots__ = ("_began_ms", "_clock", "_is_due", "_soon", "_waiting")
+
+    def __init__(self, soon: Soon, clock: Clock) -> None:
+        self._soon = soon
+        self._clock = clock
+        self._began_ms: int | None = None
+        """When the first request came that was served in this turn."""
+        self._is_due = False
+        """Whether those who wait are going to be looked at."""
+        self._waiting: OrderedDict[Flushed, None] = OrderedDict()
+
+    def has_time(self, now_ms: int) -> bool:
+        """Whether a request that has just come may be served before the next turn."""
+        if self._began_ms is None:
+            self._began_ms = now_ms
+            asyncio.get_running_loop().call_soon(self._end)
+        return now_ms - self._began_ms < LONGEST_MS
+
+    def _end(self) -> None:
+        self._began_ms = None
+
+    def add(self, connection: Flushed) -> None:
+        """Have `connection.flush` called once, soon."""
+        self._waiting[connection] = None
+        if not self._is_due:
+            self._is_due = True
+            self._soon(self._run)
+
+    def _run(self) -> None:
+        """Let some go on; a group of thousands that is answered must not hold up all others."""
+        self._is_due = False
+        waiting, clock = self._waiting, self._clock
+        until_ms = clock.monotonic_ms() + LONGEST_MS
+        for _ in range(min(len(waiting), MOST_PER_TURN)):
+            connection, _ = waiting.popitem(last=False)
+            connection.flush()
+            if clock.monotonic_ms() >= until_ms:
+                break
+        if waiting and not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._run)

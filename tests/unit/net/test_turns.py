@@ -1,0 +1,88 @@
+"""Who goes on in a turn of the event loop, and for how long."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from coordinator_server.clock import ManualClock
+from coordinator_server.net.turns import LONGEST_MS, MOST_PER_TURN, Turns
+from coordinator_server.soon import SoonInLoop
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def turns(clock: ManualClock) -> Turns:
+    return Turns(SoonInLoop(), clock)
+
+
+class Counting:
+    """Stands for a connection that takes its time."""
+
+    def __init__(self, clock: ManualClock, takes_ms: int = 0) -> None:
+        self.flushed = 0
+        self._clock = clock
+        self._takes_ms = takes_ms
+
+    def flush(self) -> None:
+        self.flushed += 1
+        self._clock.advance(self._takes_ms)
+
+
+async def flushed_by_turns(turns: Turns, connections: list[Counting]) -> list[int]:
+    """How many have gone on, turn by turn, until all have."""
+    for each in connections:
+        turns.add(each)
+        turns.add(each)
+    done = [0]
+    while done[-1] < len(connections):
+        await asyncio.sleep(0)
+        done.append(sum(each.flushed for each in connections))
+        assert len(done) < 2_000, done
+    assert {each.flushed for each in connections} == {1}
+    return [after - before for before, after in pairwise(done)]
+
+
+async def test_thousands_of_connections_are_flushed_in_several_turns_of_the_loop(
+    turns: Turns, clock: ManualClock
+) -> None:
+    by_turns = await flushed_by_turns(turns, [Counting(clock) for _ in range(1_000)])
+    assert max(by_turns) <= MOST_PER_TURN, by_turns
+
+
+async def test_connections_that_take_long_have_few_of_them_in_a_turn(
+    turns: Turns, clock: ManualClock
+) -> None:
+    by_turns = await flushed_by_turns(turns, [Counting(clock, takes_ms=2) for _ in range(20)])
+    assert max(by_turns) == 3, by_turns
+
+
+async def test_who_asks_again_while_it_goes_on_has_to_get_in_line(turns: Turns) -> None:
+    order: list[str] = []
+
+    class Again:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def flush(self) -> None:
+            order.append(self._name)
+            if len(order) < 4:
+                turns.add(self)
+
+    turns.add(Again("a"))
+    turns.add(Again("b"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert order == ["a", "b", "a", "b", "a"]
+
+
+async def test_requests_have_time_until_the_turn_has_lasted_long_enough(turns: Turns) -> None:
+    assert turns.has_time(1_000)
+    assert turns.has_time(1_000 + LONGEST_MS - 1)
+    assert not turns.has_time(1_000 + LONGEST_MS)
+    await asyncio.sleep(0)
+    assert turns.has_time(1_000 + LONGEST_MS)
