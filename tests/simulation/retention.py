@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coordinator_server.group.effects import Refuse, Rule
 from coordinator_server.group.events import DeleteGroup, DeleteOffsets
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.sweeper import LONGEST_CLOCK_JUMP_MS
@@ -16,6 +17,7 @@ from tests.simulation.network import Request
 if TYPE_CHECKING:
     from tests.simulation.node import Node
 
+_UNKNOWN = (Rule.TIMED_OUT, Rule.TENURE_ENDED, Rule.NOT_AVAILABLE, Rule.SHUTTING_DOWN)
 _NOT_OURS = (PartitionState.INITIAL, PartitionState.CLOSED)
 
 
@@ -57,6 +59,10 @@ class Retention:
             self._asked[request.group][request.number] = math.inf
 
     def answered(self, request: Request, ledger: Ledger) -> None:
+        """What was refused because nobody knows what became of its records may be done yet."""
+        result = request.result
+        if isinstance(result, Refuse) and result.rule in _UNKNOWN:
+            return
         if request.number in self._asked[request.group]:
             self._asked[request.group][request.number] = ledger.length
 
