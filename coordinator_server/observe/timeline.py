@@ -54,9 +54,16 @@ class Timeline:
                     self._keep(observation.group_id, observation.past)
 
     def _end(self, event: RebalanceEvent) -> None:
-        """Starts are told at once, ends when they are durable: the next may have begun by then."""
+        """Starts are told at once, ends when they are durable: the next may have begun by then.
+
+        That of a group that was made anew has the same generation, and began at another time.
+        """
         current = self._current.get(event.group_id)
-        if current is not None and current.generation == event.generation_before:
+        if (
+            current is not None
+            and current.generation == event.generation_before
+            and current.started_ms == event.started_ms
+        ):
             del self._current[event.group_id]
 
     def _keep(self, group_id: str, events: Sequence[RebalanceEvent]) -> None:

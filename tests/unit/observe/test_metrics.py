@@ -94,7 +94,8 @@ def test_the_oldest_rebalance_under_way_has_an_age(
     samples = scraped.samples()
     assert samples["rebalances_in_progress", ()] == 1
     assert samples["oldest_rebalance_age_seconds", ()] == 60
-    scraped.timeline.observe(make_event(generation_before=started.generation))
+    ended = make_event(generation_before=started.generation, started_ms=started.started_ms)
+    scraped.timeline.observe(ended)
     assert scraped.samples()["oldest_rebalance_age_seconds", ()] == 0
 
 

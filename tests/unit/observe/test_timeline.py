@@ -39,6 +39,10 @@ def test_the_group_that_was_quiet_longest_is_forgotten_first(make_event: MakeEve
     assert len(timeline.of("c")) == 1
 
 
+def end_of(started: RebalanceStarted, make_event: MakeEvent) -> RebalanceEvent:
+    return make_event(generation_before=started.generation, started_ms=started.started_ms)
+
+
 def test_a_rebalance_is_under_way_until_it_ends(
     make_event: MakeEvent, started: RebalanceStarted
 ) -> None:
@@ -46,7 +50,7 @@ def test_a_rebalance_is_under_way_until_it_ends(
     timeline.observe(started)
     assert timeline.current("orders") is started
     assert list(timeline.in_progress()) == [started]
-    timeline.observe(make_event(generation_before=started.generation))
+    timeline.observe(end_of(started, make_event))
     assert timeline.current("orders") is None
     assert not timeline.in_progress()
 
@@ -59,9 +63,23 @@ def test_a_rebalance_that_began_before_the_end_of_the_last_was_told_is_under_way
     timeline.observe(started)
     following = replace(started, generation=started.generation + 1)
     timeline.observe(following)
-    timeline.observe(make_event(generation_before=started.generation))
+    timeline.observe(end_of(started, make_event))
     assert list(timeline.in_progress()) == [following]
-    timeline.observe(make_event(generation_before=following.generation))
+    timeline.observe(end_of(following, make_event))
+    assert not timeline.in_progress()
+
+
+def test_the_first_rebalance_of_a_group_made_anew_outlives_the_end_of_the_one_before(
+    make_event: MakeEvent, started: RebalanceStarted
+) -> None:
+    """Both begin at the same generation."""
+    timeline = Timeline()
+    timeline.observe(started)
+    anew = replace(started, started_ms=started.started_ms + 1)
+    timeline.observe(anew)
+    timeline.observe(end_of(started, make_event))
+    assert list(timeline.in_progress()) == [anew]
+    timeline.observe(end_of(anew, make_event))
     assert not timeline.in_progress()
 
 
