@@ -4,12 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator_server.group.classic.state import ClassicGroupState
+from coordinator_server.group.commits import repeated
+from coordinator_server.group.events import CommitOffsets
 from coordinator_server.group.machine import Group
 from coordinator_server.group.offsets import OffsetStore
 from coordinator_server.group.replay import apply_packed
 from protocol.commit_template import CommitTemplate, Place
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import encode_value
+from tests.support.callers import offset
+from tests.support.offsets import topics_of
 
 VALUE = OffsetCommitValue(42, 3, "note", 1_000)
 OLDER = OffsetCommitValue(7, -1, "", 500)
@@ -106,3 +110,12 @@ def test_commits_kept_as_they_were_encoded_are_the_same_for_whoever_looks(
     assert bool(kept) is bool(laid_open)
     assert kept.committed == laid_open.committed
     assert sorted(kept.partitions()) == sorted(laid_open.partitions())
+
+
+def test_a_repeated_commit_is_in_the_groups_memory() -> None:
+    group = Group("group")
+    apply_packed(group, "orders", ((0, PACKED),))
+    topics = topics_of([offset(1)])
+    repeat = repeated("group", CommitOffsets(None, "", None, -1, topics, -1, True))
+    group.commit_again(repeat, repeat.template.encode(0, [43], 2_000))
+    assert group.offsets.get("orders", 0) == OffsetCommitValue(43, -1, "", 2_000)
