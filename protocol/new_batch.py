@@ -35,10 +35,7 @@ class NewBatch:
 
     def add(self, key: bytes, value: bytes | None, headers: Iterable[Header] = ()) -> None:
         """Add a record; a value of None is a tombstone."""
-        part = encoded_record(self.records, key, value, headers)
-        self._parts.append(part)
-        self.size += len(part)
-        self.records += 1
+        self.add_encoded(encoded_record(self.records, key, value, headers), 1)
 
     def add_encoded(self, part: bytes, records: int) -> None:
         """Add so many records in one go, encoded for their places from `self.records` on."""

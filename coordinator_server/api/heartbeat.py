@@ -40,11 +40,6 @@ def handle(call: Call, request: HeartbeatRequest, services: Services) -> None:
         services.coordinator.submit(group_id, event)
 
 
-def again(call: Call, request: HeartbeatRequest, services: Services) -> "Again":
-    """What serves the request once more."""
-    return Again(call, request, services)
-
-
 class Again:
     """The same heartbeat once more: nothing is decoded, but the group is asked each time."""
 
@@ -64,6 +59,10 @@ class Again:
         """A success for each of them; None: `handle` has to find the answer."""
         allowed = self._services.authorizer.allowed(self._caller, _READ, _GROUP, self._group_id)
         return self._success if allowed and self._renew(now_ms, times) else None
+
+
+again = Again
+"""What serves a request once more."""
 
 
 def refuse(_request: HeartbeatRequest, error: ErrorCode, _version: int) -> HeartbeatResponse:

@@ -55,13 +55,11 @@ def test_a_rebalance_is_under_way_until_it_ends(
     assert not timeline.in_progress()
 
 
-def test_a_rebalance_that_began_before_the_end_of_the_last_was_told_is_under_way(
-    make_event: MakeEvent, started: RebalanceStarted
+def outlives_the_end_of(
+    started: RebalanceStarted, following: RebalanceStarted, make_event: MakeEvent
 ) -> None:
-    """The end of a rebalance is told when it is durable, the start of the next at once."""
     timeline = Timeline()
     timeline.observe(started)
-    following = replace(started, generation=started.generation + 1)
     timeline.observe(following)
     timeline.observe(end_of(started, make_event))
     assert list(timeline.in_progress()) == [following]
@@ -69,18 +67,20 @@ def test_a_rebalance_that_began_before_the_end_of_the_last_was_told_is_under_way
     assert not timeline.in_progress()
 
 
+def test_a_rebalance_that_began_before_the_end_of_the_last_was_told_is_under_way(
+    make_event: MakeEvent, started: RebalanceStarted
+) -> None:
+    """The end of a rebalance is told when it is durable, the start of the next at once."""
+    following = replace(started, generation=started.generation + 1)
+    outlives_the_end_of(started, following, make_event)
+
+
 def test_the_first_rebalance_of_a_group_made_anew_outlives_the_end_of_the_one_before(
     make_event: MakeEvent, started: RebalanceStarted
 ) -> None:
     """Both begin at the same generation."""
-    timeline = Timeline()
-    timeline.observe(started)
     anew = replace(started, started_ms=started.started_ms + 1)
-    timeline.observe(anew)
-    timeline.observe(end_of(started, make_event))
-    assert list(timeline.in_progress()) == [anew]
-    timeline.observe(end_of(anew, make_event))
-    assert not timeline.in_progress()
+    outlives_the_end_of(started, anew, make_event)
 
 
 def test_a_group_without_rebalances_has_none() -> None:
