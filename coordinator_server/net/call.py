@@ -1,5 +1,7 @@
 """One request of a connection, from its frame to its answer."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.ports import Caller
@@ -74,3 +76,42 @@ class SessionCall:
         """End the connection."""
         if self._session.current is self:
             self._session.end("no_answer", why)
+
+    def late(self, late: "Late") -> "LateCall":
+        """The same call, but `late` decides when it is answered; only one of both is answered."""
+        return LateCall(
+            self._session,
+            self.route,
+            self.correlation_id,
+            self.caller,
+            self.request,
+            self.now_ms,
+            self.began,
+            late=late,
+        )
+
+
+Late = Callable[[SessionCall, Callable[[], None]], None]
+"""Gets a call that has its answer, and what sends it; to be called on the event loop, if at all."""
+
+
+class LateCall(SessionCall):
+    """A call of which the answer is made as always, and sent when somebody else lets it go."""
+
+    __slots__ = ("_late",)
+
+    def __init__(self, *call: Any, late: Late) -> None:
+        super().__init__(*call)
+        self._late = late
+
+    def answer(self, response: Any) -> None:
+        """Have the response sent."""
+        self._late(self, partial(super().answer, response))
+
+    def answer_body(self, body: bytes, error: int = 0) -> None:
+        """Have an encoded body sent."""
+        self._late(self, partial(super().answer_body, body, error))
+
+    def answer_nothing(self) -> None:
+        """Have the session go on to the next request."""
+        self._late(self, super().answer_nothing)

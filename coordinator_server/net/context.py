@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from coordinator_server.api.services import Services
+from coordinator_server.net.call import Late, SessionCall
 from coordinator_server.observe.counters import Counters
 from protocol.errors import ErrorCode
 
@@ -13,10 +14,14 @@ Report = Callable[..., None]
 
 
 class Faults(Protocol):
-    """Errors to answer with instead of serving a request, for tests of clients."""
+    """What is to go wrong for requests, in tests of clients."""
 
-    def take(self, api_key: int) -> ErrorCode | None:
-        """The error for the next request of this API; None to serve it."""
+    def take(self, call: SessionCall) -> ErrorCode | Late | None:
+        """What the coming request meets.
+
+        An error is answered instead of serving it; `Late` decides when it is answered; None: it is
+        served as always.
+        """
         ...
 
 

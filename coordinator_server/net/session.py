@@ -309,10 +309,12 @@ class Session:
     def _handle(self, call: SessionCall, way: Route) -> None:
         faults = self._context.faults
         if faults is not None:
-            error = faults.take(call.api_key)
-            if error is not None:
-                self._refuse(call, error)
+            fault = faults.take(call)
+            if isinstance(fault, ErrorCode):
+                self._refuse(call, fault)
                 return
+            if fault is not None:
+                self.current = call = call.late(fault)
         try:
             if way.is_async:
                 self._shell.run(self._handle_async(call))

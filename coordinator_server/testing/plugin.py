@@ -4,7 +4,7 @@
         consumer = make_consumer(coordinator.bootstrap)
         ...
         coordinator.advance(45)                             # its session expires
-        coordinator.fail("OffsetCommit", "NOT_COORDINATOR")
+        coordinator.fail("OffsetCommit", "NOT_COORDINATOR")  # or delay, hold, disconnect
         assert coordinator.rebalances[-1].reason == "session_expired"
 
 Settings by marker: `@pytest.mark.coordinator({"group.max.size": "2"})`.
@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def coordinator(request: pytest.FixtureRequest) -> "Iterator[TestCoordinator]":
-    """A coordinator of the test's own: `bootstrap`, `advance`, `fail`, `rebalances`."""
+    """A coordinator of the test's own: `bootstrap`, `advance`, `rebalances`, faults."""
     # What is imported here costs every pytest run on the machine otherwise.
     from coordinator_server.testing.server import TestCoordinator
 

@@ -14,7 +14,7 @@ from coordinator_server.clock import ManualClock, SystemClock
 from coordinator_server.config import load
 from coordinator_server.group.reasons import Observation, RebalanceEvent
 from coordinator_server.ports import Clock
-from coordinator_server.testing.faults import Faults
+from coordinator_server.testing.faults import Fault, Faults, Step, Which
 from coordinator_server.testing.timers import MovableTimers
 
 START_SECONDS = 10.0
@@ -46,7 +46,7 @@ class TestCoordinator:
         Raises ConfigError for settings that are wrong.
         """
         self._settings = {**DEFAULTS, **(settings or {})}
-        self._faults = Faults()
+        self._faults = Faults(self._after, self._call)
         self._clock = ManualClock(base=SystemClock())
         self._timers: MovableTimers | None = None
         self._events: list[RebalanceEvent] = []
@@ -68,22 +68,81 @@ class TestCoordinator:
         Timers ring in order, each at its own time. Clients do not notice, so nobody heartbeats
         meanwhile.
         """
-        timers = self._timers
-        if timers is None:
-            raise RuntimeError("the coordinator has not been started")
+        timers = self._running_timers()
         self._call(lambda: timers.advance(round(seconds * 1000)))
 
-    def fail(self, api: str, error: str, times: int = 1) -> None:
-        """Let the next `times` requests of an API be answered with an error.
+    def fail(
+        self,
+        api: str | None,
+        error: str,
+        times: int | None = 1,
+        *,
+        group: str | None = None,
+        client: str | None = None,
+    ) -> Fault:
+        """Let requests be answered with an error, and not be served.
 
-        Names are Kafka's: `coordinator.fail("JoinGroup", "NOT_COORDINATOR")`.
-        Raises ValueError for names that do not exist.
+        This and `delay`, `hold` and `disconnect` say which requests in the same way, in Kafka's
+        names: `coordinator.fail("JoinGroup", "NOT_COORDINATOR", group="billing")`. A request meets
+        the first fault that concerns it, in the order they were planned.
+
+        Args:
+            api: of this API; None: any.
+            error: Kafka's name of the error.
+            times: the next so many; None: all until the fault is cleared.
+            group: only those that name this group.
+            client: only those of this client id.
+
+        Raises:
+            ValueError: for names that do not exist, and numbers that make no sense.
         """
-        self._faults.plan(api, error, times)
+        return self._faults.fail(Which.named(api, group, client), times, error)
+
+    def delay(
+        self,
+        api: str | None,
+        seconds: float,
+        times: int | None = 1,
+        *,
+        group: str | None = None,
+        client: str | None = None,
+    ) -> Fault:
+        """Let requests be served, but answered so many seconds later.
+
+        They pass in real time, or at once when `advance` moves the clock. What the client sends
+        behind such a request on the same connection waits, as with every Kafka broker.
+        """
+        return self._faults.delay(Which.named(api, group, client), times, seconds)
+
+    def hold(
+        self,
+        api: str | None,
+        times: int | None = 1,
+        *,
+        group: str | None = None,
+        client: str | None = None,
+    ) -> Fault:
+        """Let requests be served, but answered only at `release` or `clear` of what it returns."""
+        return self._faults.hold(Which.named(api, group, client), times)
+
+    def disconnect(
+        self,
+        api: str | None,
+        times: int | None = 1,
+        *,
+        group: str | None = None,
+        client: str | None = None,
+    ) -> Fault:
+        """Let requests be served, and the connection be ended instead of an answer."""
+        return self._faults.disconnect(Which.named(api, group, client), times)
+
+    def clear_faults(self) -> None:
+        """Forget all faults, and send the answers that they made late."""
+        self._faults.clear()
 
     @property
     def pending_faults(self) -> int:
-        """How many errors planned by `fail` no client has met yet."""
+        """How many requests are still to meet a fault; those until cleared do not count."""
         return self._faults.pending
 
     @property
@@ -116,6 +175,7 @@ class TestCoordinator:
         """Stop serving and forget everything."""
         thread, self._thread = self._thread, None
         if thread is not None:
+            self.clear_faults()  # a stop awaits what is still to be answered
             # A server that could not start has closed its loop already.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._loop.stop)
@@ -172,6 +232,15 @@ class TestCoordinator:
     def _observe(self, observation: Observation) -> None:
         if isinstance(observation, RebalanceEvent):
             self._events.append(observation)
+
+    def _after(self, seconds: float, step: Step) -> None:
+        timers = self._running_timers()
+        timers.call_at(self._clock.monotonic_ms() + round(seconds * 1000), step)
+
+    def _running_timers(self) -> MovableTimers:
+        if self._timers is None:
+            raise RuntimeError("the coordinator has not been started")
+        return self._timers
 
     def _running(self) -> App:
         if self._app is None:

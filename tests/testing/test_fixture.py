@@ -137,21 +137,6 @@ def test_wrong_setting_is_reported_by_name() -> None:
         pytest.fail("it must not start")
 
 
-@pytest.mark.parametrize(
-    ("api", "error", "times", "names"),
-    [
-        ("JoinTheGroup", "NOT_COORDINATOR", 1, "JoinTheGroup"),
-        ("JoinGroup", "NO_SUCH_ERROR", 1, "NO_SUCH_ERROR"),
-        ("JoinGroup", "NOT_COORDINATOR", 0, "times=0"),
-    ],
-)
-def test_fault_that_cannot_be_is_refused_by_name(
-    coordinator: TestCoordinator, api: str, error: str, times: int, names: str
-) -> None:
-    with pytest.raises(ValueError, match=names):
-        coordinator.fail(api, error, times)
-
-
 def test_stopped_coordinator_can_be_followed_by_another() -> None:
     with TestCoordinator() as first:
         one = first.bootstrap

@@ -8,6 +8,7 @@ import pytest
 from coordinator_server.api import offset_commit
 from coordinator_server.group.effects import Committed, Refuse, Result, Rule
 from coordinator_server.group.events import CommitOffsets, Event, Token
+from coordinator_server.net.call import SessionCall
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import Ticket
 from protocol.api_keys import ApiKey
@@ -212,7 +213,7 @@ def test_a_connection_whose_commits_never_come_again_lays_out_no_more(
 
 def test_injected_faults_are_not_overtaken(coordinator: Recommitting) -> None:
     class Faults:
-        def take(self, _api_key: int) -> ErrorCode | None:
+        def take(self, _call: SessionCall) -> ErrorCode | None:
             return None
 
     talk = Conversation(coordinator, topics=[("orders", 4)], faults=Faults())

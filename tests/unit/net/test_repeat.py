@@ -9,6 +9,7 @@ import pytest
 
 from coordinator_server.group.effects import DONE, Refuse, Result, Rule
 from coordinator_server.group.events import Event, Heartbeat
+from coordinator_server.net.call import SessionCall
 from coordinator_server.net.familiar import LONGEST_REPEATED
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
@@ -184,7 +185,7 @@ def test_planned_faults_meet_repeated_requests_too(coordinator: Renewing) -> Non
     class Once:
         left = 2
 
-        def take(self, _api_key: int) -> ErrorCode | None:
+        def take(self, _call: SessionCall) -> ErrorCode | None:
             self.left -= 1
             return ErrorCode.NOT_COORDINATOR if self.left == -1 else None
 

@@ -1,12 +1,13 @@
 """What becomes of a session when a handler, a decoder or an encoder fails."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from coordinator_server.api import registry
 from coordinator_server.group.effects import DONE, Result
 from coordinator_server.group.events import Event
+from coordinator_server.net.call import Late, SessionCall
 from protocol.errors import ErrorCode
 from tests.support.conversation import (
     FIND,
@@ -17,6 +18,9 @@ from tests.support.conversation import (
     replaced,
 )
 from tests.support.groups import FakeCoordinator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def alive(_group_id: str, event: Event) -> Result | None:
@@ -159,11 +163,43 @@ def test_a_planned_fault_is_answered_instead_of_serving(talk: Conversation) -> N
     class Once:
         planned = [ErrorCode.NOT_COORDINATOR]  # noqa: RUF012 - this test's own
 
-        def take(self, api_key: int) -> ErrorCode | None:
-            return self.planned.pop() if self.planned and api_key == HEARTBEAT else None
+        def take(self, call: SessionCall) -> ErrorCode | None:
+            return self.planned.pop() if self.planned and call.api_key == HEARTBEAT else None
 
     talk = Conversation(FakeCoordinator(alive), faults=Once())
     talk.send(heartbeat(1) + heartbeat(2))
     errors = [response.error_code for _, response in talk.answered(HEARTBEAT, 4)]
     assert errors == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
     assert len(talk.coordinator.submitted) == 1
+
+
+class Kept:
+    """Implements net.context.Faults: every answer waits for the test."""
+
+    def __init__(self) -> None:
+        self.sends: list[Callable[[], None]] = []
+
+    def take(self, _call: SessionCall) -> Late:
+        """Keep what sends the answer."""
+        return lambda _call, send: self.sends.append(send)
+
+
+def test_late_answer_keeps_the_requests_behind_it_waiting() -> None:
+    kept = Kept()
+    talk = Conversation(FakeCoordinator(alive), faults=kept)
+    talk.send(heartbeat(1) + heartbeat(2))
+    assert talk.answers() == []
+    assert len(talk.coordinator.submitted) == 1
+    kept.sends[0]()
+    talk.session.proceed(1)
+    assert [number for number, _ in talk.answered(HEARTBEAT, 4)] == [1]
+    assert len(talk.coordinator.submitted) == 2
+
+
+def test_late_answer_to_a_client_that_has_gone_is_dropped() -> None:
+    kept = Kept()
+    talk = Conversation(FakeCoordinator(alive), faults=kept)
+    talk.send(heartbeat(1))
+    talk.session.abandon()
+    kept.sends[0]()
+    assert talk.answers() == []
