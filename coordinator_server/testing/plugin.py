@@ -7,17 +7,32 @@
         coordinator.fail("OffsetCommit", "NOT_COORDINATOR")  # or delay, hold, disconnect
         assert coordinator.rebalances[-1].reason == "session_expired"
 
-Settings by marker: `@pytest.mark.coordinator({"group.max.size": "2"})`.
+`session_coordinator` is one for all tests. Settings are what the fixture `coordinator_settings`
+returns, with those of the test's `@pytest.mark.coordinator({"group.max.size": "2"})`. With
+`--coordinator-address HOST:PORT` both are the broker there.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Union
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from coordinator_server.testing.external import ExternalCoordinator
     from coordinator_server.testing.server import TestCoordinator
+
+Coordinator = Union["TestCoordinator", "ExternalCoordinator"]
+
+_OPTION = "--coordinator-address"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where another broker is."""
+    parser.getgroup("coordinator").addoption(
+        _OPTION,
+        metavar="HOST:PORT",
+        help="give tests this broker instead of coordinators of their own",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,12 +42,62 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-@pytest.fixture
-def coordinator(request: pytest.FixtureRequest) -> "Iterator[TestCoordinator]":
-    """A coordinator of the test's own: `bootstrap`, `advance`, `rebalances`, faults."""
-    # What is imported here costs every pytest run on the machine otherwise.
+# What is imported in the fixtures costs every pytest run on the machine otherwise.
+
+
+@pytest.fixture(scope="session")
+def coordinator_settings() -> Mapping[str, str]:
+    """Kafka properties of all coordinators; define it in a conftest.py to have other ones."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def _external_coordinator(pytestconfig: pytest.Config) -> "ExternalCoordinator | None":
+    """The broker at the address that was given, which answers."""
+    given = pytestconfig.getoption(_OPTION)
+    if given is None:
+        return None
+    from coordinator_server.config.listeners import parse_address
+    from coordinator_server.groupcommands.kafka import KafkaProblem
+    from coordinator_server.testing.external import ExternalCoordinator
+
+    try:
+        address = parse_address(given)
+        return ExternalCoordinator(address.host, address.port)
+    except (ValueError, KafkaProblem) as error:
+        pytest.fail(f"{_OPTION}: {error}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def session_coordinator(
+    _external_coordinator: "ExternalCoordinator | None",
+    coordinator_settings: Mapping[str, str],
+) -> "Iterator[Coordinator]":
+    """One coordinator for all tests: what a test plans, makes and moves stays for the next."""
+    if _external_coordinator is not None:
+        yield _external_coordinator
+        return
     from coordinator_server.testing.server import TestCoordinator
 
+    with TestCoordinator(coordinator_settings) as server:
+        yield server
+
+
+@pytest.fixture
+def coordinator(
+    request: pytest.FixtureRequest,
+    _external_coordinator: "ExternalCoordinator | None",
+    coordinator_settings: Mapping[str, str],
+) -> "Iterator[Coordinator]":
+    """A coordinator of the test's own: `bootstrap`, `advance`, `rebalances`, faults."""
     marker = request.node.get_closest_marker("coordinator")
-    with TestCoordinator(marker.args[0] if marker else None) as server:
+    if _external_coordinator is not None:
+        if marker:
+            where = _external_coordinator.bootstrap
+            pytest.fail(f"{_OPTION}: {where} takes no settings from a marker", pytrace=False)
+        yield _external_coordinator
+        return
+    from coordinator_server.testing.server import TestCoordinator
+
+    with TestCoordinator({**coordinator_settings, **(marker.args[0] if marker else {})}) as server:
         yield server

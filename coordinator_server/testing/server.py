@@ -39,6 +39,8 @@ class TestCoordinator:
     """
 
     __test__ = False
+    is_external = False
+    """Whether it is the broker at --coordinator-address, which has no faults and no clock."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         """Make a coordinator with Kafka's properties, on top of DEFAULTS.

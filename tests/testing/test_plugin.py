@@ -1,0 +1,124 @@
+"""The plugin in a project of somebody else's: pytest is run in a folder of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import coordinator_server
+from coordinator_server.groupcommands.kafka import KafkaProblem
+from coordinator_server.testing.external import ExternalCoordinator, NotOurs
+from coordinator_server.testing.server import TestCoordinator
+
+HERE = Path(coordinator_server.__file__).parent.parent
+
+PROJECT = """
+import socket
+import pytest
+
+def reach(address):
+    host, port = address.split(":")
+    socket.create_connection((host, int(port))).close()
+
+def test_own(coordinator, session_coordinator):
+    reach(coordinator.bootstrap)
+    reach(session_coordinator.bootstrap)
+    print("same" if coordinator is session_coordinator else "two")
+
+def test_faults(session_coordinator):
+    session_coordinator.hold("Heartbeat", times=7)
+
+def test_session(session_coordinator):
+    print("pending", session_coordinator.pending_faults)
+
+@pytest.mark.coordinator({"group.min.session.timeout.ms": "10"})
+def test_marker(coordinator):
+    print(sorted(coordinator._settings.items()))
+"""
+SETTINGS = """
+import pytest
+
+@pytest.fixture(scope="session")
+def coordinator_settings():
+    return {"group.max.size": "2"}
+"""
+
+
+def run(folder: Path, *options: str) -> str:
+    (folder / "conftest.py").write_text(SETTINGS)
+    (folder / "test_client.py").write_text(PROJECT)
+    plugin = ("-p", "coordinator_server.testing.plugin")
+    ran = subprocess.run(
+        (sys.executable, "-m", "pytest", *plugin, "-rA", "-p", "no:cacheprovider", *options),
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    return ran.stdout + ran.stderr
+
+
+def test_session_coordinator_is_one_for_all_tests_and_settings_are_theirs(tmp_path: Path) -> None:
+    told = run(tmp_path)
+    assert "4 passed" in told
+    assert "two" in told
+    assert "pending 7" in told
+    assert "('group.max.size', '2'), ('group.min.session.timeout.ms', '10')" in told
+
+
+def test_broker_at_an_address_takes_the_place_of_both(
+    tmp_path: Path, coordinator: TestCoordinator
+) -> None:
+    told = run(tmp_path, "--coordinator-address", coordinator.bootstrap)
+    where = coordinator.bootstrap
+    assert "2 failed, 1 passed, 1 error" in told
+    assert "same" in told
+    assert f"coordinator.hold: {where} is not ours (--coordinator-address)" in told
+    assert f"--coordinator-address: {where} takes no settings from a marker" in told
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("nowhere", "--coordinator-address: 'nowhere' is not an address, expected host:port"),
+        ("127.0.0.1:1", "--coordinator-address: 127.0.0.1:1: Connection refused"),
+    ],
+)
+def test_address_where_nobody_answers_is_told_in_one_line(
+    tmp_path: Path, address: str, message: str
+) -> None:
+    told = run(tmp_path, "--coordinator-address", address, "-k", "own")
+    assert f"\n{message}\n" in told
+    assert "Traceback" not in told
+
+
+def external(server: TestCoordinator) -> ExternalCoordinator:
+    host, port = server.bootstrap.split(":")
+    return ExternalCoordinator(host, int(port))
+
+
+def test_topic_of_an_external_broker_is_made_once_and_taken_again(
+    coordinator: TestCoordinator,
+) -> None:
+    broker = external(coordinator)
+    broker.create_topic("orders", 2)
+    broker.create_topic("orders", 2)
+    with pytest.raises(KafkaProblem, match=r"'orders' is there already, with 2 .* expected 3"):
+        broker.create_topic("orders", 3)
+    with pytest.raises(KafkaProblem, match="CreateTopics of 'no/name': INVALID_TOPIC_EXCEPTION"):
+        broker.create_topic("no/name")
+
+
+def test_external_broker_has_nothing_that_needs_our_own(coordinator: TestCoordinator) -> None:
+    broker = external(coordinator)
+    assert (broker.is_external, coordinator.is_external) == (True, False)
+    with pytest.raises(NotOurs, match=r"coordinator\.advance: 127"):
+        broker.advance(1)
+    with pytest.raises(NotOurs, match=r"coordinator\.rebalances: 127"):
+        _ = broker.rebalances
+    with pytest.raises(AttributeError, match="fly"):
+        broker.fly()
