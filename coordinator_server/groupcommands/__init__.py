@@ -4,7 +4,7 @@ Over the server's HTTP API, or over the Kafka protocol, which any broker speaks.
 needs is imported when it runs.
 """
 
-from coordinator_server.groupcommands import changing, reading
+from coordinator_server.groupcommands import changing, deleting, reading
 from coordinator_server.groupcommands.options import groups
 
-__all__ = ["changing", "groups", "reading"]
+__all__ = ["changing", "deleting", "groups", "reading"]

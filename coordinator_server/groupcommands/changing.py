@@ -1,6 +1,6 @@
 """`groups kick|rebalance|delete|reset`: commands that change groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -29,9 +29,10 @@ from coordinator_server.groupcommands.options import (
 from coordinator_server.groupcommands.reading import cluster_at, one_server
 from coordinator_server.groupcommands.resetting import (
     Impossible,
-    Partition,
     Planned,
     Target,
+    Wanted,
+    chosen,
     parse_topics,
     plan,
 )
@@ -186,10 +187,6 @@ def _show_plan(group: str, planned: Sequence[Planned], form: Format, *, execute:
         typer.echo("nothing was changed; --execute does it", err=True)
 
 
-Wanted = Mapping[str, Sequence[int] | None] | None
-"""Partitions by topic, None for all of them; None for every topic that is committed."""
-
-
 def _http_reset(
     url: str | None,
     group: str,
@@ -202,7 +199,7 @@ def _http_reset(
     described: Any = get(url, group_path(group))
     offsets = described["offsets"]
     committed = {(each["topic"], each["partition"]): each["offset"] for each in offsets}
-    planned = plan(target, _chosen(wanted, committed, {}), committed, None)
+    planned = plan(target, chosen(wanted, committed, {}), committed, None)
     _refuse_active(group, described["state"])
     if execute:
         body = [{"topic": p.topic, "partition": p.partition, "offset": p.new} for p in planned]
@@ -222,7 +219,7 @@ def _kafka_reset(
             found = kafkagroups.committed_offsets(cluster, group)
             committed = {partition: each.offset for partition, each in found.items()}
             known = kafkagroups.partitions_of(cluster, list(wanted)) if wanted else {}
-            partitions = _chosen(wanted, committed, known)
+            partitions = chosen(wanted, committed, known)
             first = kafkagroups.log_offsets(cluster, partitions, kafkagroups.EARLIEST)
             end = kafkagroups.log_offsets(cluster, partitions, kafkagroups.LATEST)
             bounds = {each: (first[each], end[each]) for each in partitions if each in end}
@@ -234,24 +231,6 @@ def _kafka_reset(
             return planned
     except KafkaProblem as error:
         fail(str(error))
-
-
-def _chosen(
-    wanted: Wanted,
-    committed: Mapping[Partition, int],
-    known: Mapping[str, Sequence[int]],
-) -> list[Partition]:
-    """The partitions that are meant. Raises Impossible if there are none."""
-    if wanted is None:
-        chosen = list(committed)
-    else:
-        chosen = []
-        for topic, numbers in wanted.items():
-            of_topic = [number for name, number in committed if name == topic]
-            chosen += [(topic, each) for each in numbers or known.get(topic, of_topic)]
-    if not chosen:
-        raise Impossible("the group has committed nothing there: nothing to reset")
-    return chosen
 
 
 def _refuse_active(group: str, state: str) -> None:

@@ -27,6 +27,11 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.subscription import decode_assignment, subscribed_topics
 
@@ -220,6 +225,29 @@ def delete_group(cluster: KafkaCluster, group: str) -> str:
     request = DeleteGroupsRequest(groups_names=[group])
     answer = cluster.ask(cluster.coordinator(group), ApiKey.DELETE_GROUPS, request)
     return name(answer.results[0].error_code)
+
+
+def delete_offsets(
+    cluster: KafkaCluster, group: str, partitions: Iterable[Partition]
+) -> dict[Partition, str]:
+    """Delete what is committed; Kafka's name of each error, NONE for success.
+
+    Raises KafkaProblem, also if the group as a whole is refused.
+    """
+    by_topic: dict[str, list[OffsetDeleteRequestPartition]] = defaultdict(list)
+    for topic, number in partitions:
+        by_topic[topic].append(OffsetDeleteRequestPartition(partition_index=number))
+    request = OffsetDeleteRequest(
+        group_id=group,
+        topics=[OffsetDeleteRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
+    )
+    answer = cluster.ask(cluster.coordinator(group), ApiKey.OFFSET_DELETE, request)
+    _check(answer.error_code, f"OffsetDelete of {group!r}")
+    return {
+        (topic.name, each.partition_index): name(each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
+    }
 
 
 def commit(cluster: KafkaCluster, group: str, offsets: Mapping[Partition, int]) -> None:

@@ -1,15 +1,18 @@
-"""Which offsets a reset means, as kafka-consumer-groups.sh has it; nothing is written here."""
+"""Which offsets are meant, as kafka-consumer-groups.sh has it; nothing is written here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 Partition = tuple[str, int]
+Wanted = Mapping[str, Sequence[int] | None] | None
+"""Partitions by topic, None for all of them; None for every topic that is committed."""
+
 LARGEST_OFFSET = (1 << 63) - 1
 
 
 class Impossible(Exception):
-    """A reset that cannot be meant; the message says why."""
+    """What cannot be meant; the message says why."""
 
 
 class Planned(NamedTuple):
@@ -43,14 +46,21 @@ class Target:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
-    """Topics as `name` or `name:0,1`, with None for all partitions. Raises Impossible."""
+    """Topics as `name` or `name:0,1`, with None for all partitions; one named twice is both.
+
+    Raises Impossible.
+    """
     topics: dict[str, list[int] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
         parts = numbers.split(",") if colon else []
         if not topic or not all(map(_is_partition, parts)):
             raise Impossible(f"--topic {text!r}: expected NAME or NAME:PARTITION,PARTITION")
-        topics[topic] = [int(part) for part in parts] if colon else None
+        before = topics.get(topic, [])
+        if before is None or not colon:
+            topics[topic] = None
+        else:
+            topics[topic] = list(dict.fromkeys([*before, *map(int, parts)]))
     return topics
 
 
@@ -58,6 +68,27 @@ def _is_partition(text: str) -> bool:
     if not text.isascii() or not text.isdecimal() or len(text) > 10:
         return False
     return int(text) < 1 << 31
+
+
+def chosen(
+    wanted: Wanted,
+    committed: Mapping[Partition, int],
+    known: Mapping[str, Sequence[int]],
+) -> list[Partition]:
+    """The partitions that are meant, of topics of which others may be `known`.
+
+    Raises Impossible if there are none.
+    """
+    if wanted is None:
+        found = list(committed)
+    else:
+        found = []
+        for topic, numbers in wanted.items():
+            of_topic = [number for name, number in committed if name == topic]
+            found += [(topic, each) for each in numbers or known.get(topic, of_topic)]
+    if not found:
+        raise Impossible("the group has committed nothing there")
+    return found
 
 
 def plan(

@@ -107,10 +107,15 @@ async def test_members_are_described_with_their_partitions(
         code, out, _ = await asyncio.to_thread(run, "describe", "billing", "--members")
         _, as_yaml, _ = await asyncio.to_thread(run, "describe", "billing", "--format", "yaml")
         refused = await asyncio.to_thread(run, "delete", "billing")
+        subscribed = await asyncio.to_thread(
+            run, "delete-offsets", "billing", "--topic", "orders:0", "--execute"
+        )
         reset = await asyncio.to_thread(
             run, "reset", "billing", "--all-topics", "--to-earliest", "--execute"
         )
     assert code == 0
+    assert subscribed[0] == 1
+    assert subscribed[1].split()[-2:] == ["4", "GROUP_SUBSCRIBED_TO_TOPIC"]
     member = out.splitlines()[-1].split()
     assert member[0].startswith("reader-")
     assert member[-2:] == ["2", "orders(0,1)"]
@@ -153,6 +158,40 @@ def test_a_reset_of_one_partition_leaves_the_others(run: Run, left_group: str) -
     assert offsets(run, left_group) == [(0, 4, 6), (1, 0, 10)]
 
 
+def test_deleted_offsets_are_those_a_dry_run_shows(run: Run, left_group: str) -> None:
+    command = ("delete-offsets", left_group, "--topic", "orders:1", "--topic", "orders:9")
+    code, out, note = run(*command)
+    assert code == 0
+    assert [line.split() for line in out.splitlines()[1:]] == [
+        [left_group, TOPIC, "1", "7", "-"],
+        [left_group, TOPIC, "9", "-", "-"],
+    ]
+    assert "--execute does it" in note
+    assert offsets(run, left_group) == [(0, 4, 6), (1, 7, 3)]
+    code, out, note = run(*command, "--execute")
+    assert (code, note) == (1, "")
+    assert [line.split() for line in out.splitlines()[-2:]] == [
+        [left_group, TOPIC, "1", "7", "OK"],
+        [left_group, TOPIC, "9", "-", "UNKNOWN_TOPIC_OR_PARTITION"],
+    ]
+    assert offsets(run, left_group) == [(0, 4, 6)]
+
+
+@pytest.mark.coordinator({"log.level": "error"})
+def test_all_offsets_of_a_topic_are_deleted_in_the_form_asked_for(
+    run: Run, left_group: str
+) -> None:
+    code, out, _ = run(
+        "delete-offsets", left_group, "--topic", TOPIC, "--execute", "--format", "json"
+    )
+    assert code == 0
+    assert json.loads(out) == [
+        {"group": left_group, "topic": TOPIC, "partition": number, "offset": at, "error": "NONE"}
+        for number, at in ((0, 4), (1, 7))
+    ]
+    assert offsets(run, left_group) == []
+
+
 def test_a_deleted_group_is_gone(run: Run, left_group: str) -> None:
     code, out, _ = run("delete", left_group)
     assert (code, out.splitlines()[-1].split()) == (0, [left_group, "OK"])
@@ -172,7 +211,10 @@ def test_a_deleted_group_is_gone(run: Run, left_group: str) -> None:
         (["reset", "g", "--topic", "nope", "--to-latest"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["reset", "g", "--topic", "orders:9", "--to-latest"], 1, "orders-9: no such partition"),
         (["reset", "g", "--topic", "orders", "--shift-by", "1"], 1, "orders-0 has no committed"),
-        (["reset", "g", "--all-topics", "--to-latest"], 1, "nothing to reset"),
+        (["reset", "g", "--all-topics", "--to-latest"], 1, "committed nothing there"),
+        (["delete-offsets", "g", "--topic", "t:x"], 2, "--topic 't:x': expected NAME or"),
+        (["delete-offsets", "g", "--topic", "orders"], 1, "committed nothing there"),
+        (["delete-offsets", "g", "--topic", "orders:0", "--execute"], 1, "GROUP_ID_NOT_FOUND"),
         (["list", "--url", "http://127.0.0.1:1"], 2, "expected either --url or --bootstrap"),
     ],
 )
@@ -225,6 +267,14 @@ def test_what_is_no_kafka_server_is_said_to_be_none(
     assert code == 1
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_offsets_are_deleted_over_the_kafka_protocol_alone() -> None:
+    assert invoke("delete-offsets", "g", "--topic", "t") == (
+        2,
+        "",
+        "error: offsets are deleted over the Kafka protocol: expected --bootstrap-server\n",
+    )
 
 
 def test_nobody_there_and_no_address_are_told_apart() -> None:

@@ -1,0 +1,89 @@
+"""`groups delete-offsets`: make a group forget what it has committed for some partitions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from coordinator_server.groupcommands.options import (
+    BootstrapOption,
+    Format,
+    FormatOption,
+    GroupArgument,
+    fail,
+    groups,
+    show,
+)
+from coordinator_server.groupcommands.reading import cluster_at
+from coordinator_server.groupcommands.resetting import (
+    Impossible,
+    Partition,
+    Wanted,
+    chosen,
+    parse_topics,
+)
+
+
+@groups.command("delete-offsets")
+def delete_offsets(
+    group: GroupArgument,
+    topics: Annotated[
+        list[str],
+        typer.Option("--topic", metavar="NAME[:0,1]", help="A topic, or some of its partitions."),
+    ],
+    execute: Annotated[
+        bool, typer.Option("--execute/--dry-run", help="Do it; otherwise it is only shown.")
+    ] = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Delete offsets of GROUP, unless members are subscribed; without --execute only show them."""
+    if bootstrap is None:
+        fail("offsets are deleted over the Kafka protocol: expected --bootstrap-server", code=2)
+    try:
+        wanted = parse_topics(topics)
+    except Impossible as error:
+        fail(str(error), code=2)
+    outcomes = _delete(bootstrap, group, wanted, execute=execute)
+    if not show([{"group": group, **each._asdict()} for each in outcomes], form):
+        _print(group, outcomes)
+    if not execute:
+        typer.echo("nothing was changed; --execute does it", err=True)
+    if any(each.error not in (None, "NONE") for each in outcomes):
+        raise typer.Exit(1)
+
+
+class Outcome(NamedTuple):
+    """A partition with its committed offset, if there is one."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    error: str | None
+    """Kafka's name, NONE if it was deleted; None if nobody was asked."""
+
+
+def _print(group: str, outcomes: Sequence[Outcome]) -> None:
+    from coordinator_server.groupcommands.tables import print_table
+
+    columns = ("GROUP", "TOPIC", ">PARTITION", ">CURRENT-OFFSET", "STATUS")
+    words = ("OK" if each.error == "NONE" else each.error for each in outcomes)
+    rows = zip(outcomes, words, strict=True)
+    print_table(columns, ((group, *each[:3], word) for each, word in rows))
+
+
+def _delete(bootstrap: str, group: str, wanted: Wanted, *, execute: bool) -> list[Outcome]:
+    from coordinator_server.groupcommands import kafkagroups
+    from coordinator_server.groupcommands.kafka import KafkaProblem
+
+    try:
+        with cluster_at(bootstrap) as cluster:
+            found = kafkagroups.committed_offsets(cluster, group)
+            offsets = {partition: each.offset for partition, each in found.items()}
+            partitions = sorted(chosen(wanted, offsets, {}))
+            errors: Mapping[Partition, str] = {}
+            if execute:
+                errors = kafkagroups.delete_offsets(cluster, group, partitions)
+    except (KafkaProblem, Impossible) as error:
+        fail(str(error))
+    return [Outcome(*each, offsets.get(each), errors.get(each)) for each in partitions]
