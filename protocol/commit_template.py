@@ -78,8 +78,8 @@ class CommitTemplate:
 def _taker(where: Sequence[slice]) -> Callable[[bytes], Sequence[bytes]]:
     """Takes the pieces of some bytes that lie there."""
     if len(where) == 1:
-        (only,) = where
-        return lambda encoded: (encoded[only],)
+        only = itemgetter(*where)
+        return lambda encoded: (only(encoded),)
     return itemgetter(*where)
 
 

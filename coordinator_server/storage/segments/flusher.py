@@ -78,7 +78,7 @@ class Flusher:
         self._settled: asyncio.Future[None] | None = None
         """What `close` waits for."""
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread: Thread | None = None
+        self._syncer: Thread | None = None
 
     def flush(self, log: SegmentLog) -> "asyncio.Future[None]":
         """Done when everything appended to the log so far is safe under the policy.
@@ -125,10 +125,10 @@ class Flusher:
             if handle is not None:
                 handle.cancel()
                 begin()
-        if self._thread is not None:
+        if self._syncer is not None:
             self._jobs.put(None)
-            await asyncio.to_thread(self._thread.join)
-            self._thread = None
+            await asyncio.to_thread(self._syncer.join)
+            self._syncer = None
 
     async def _settle(self) -> None:
         """Wait until no pass is under way."""
@@ -230,9 +230,9 @@ class Flusher:
 
     def _do(self, work: Callable[[], _Result], then: Callable[[_Result], None] = _nothing) -> None:
         """Work in the thread; `then` is called with the result, from the event loop."""
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="flusher", daemon=True)
-            self._thread.start()
+        if self._syncer is None:
+            self._syncer = Thread(target=self._run, name="flusher", daemon=True)
+            self._syncer.start()
         loop = asyncio.get_running_loop()
 
         def job() -> None:
