@@ -163,19 +163,29 @@ def healthcheck(
         str, typer.Option("--bootstrap", help="A Kafka listener of the server.")
     ] = "127.0.0.1:9092",
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds per step.")] = 5.0,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait", metavar="SECONDS", help="Until it is ready: all its groups are loaded."
+        ),
+    ] = None,
 ) -> None:
     """Exit with 0 if the server names a group coordinator, else with 1."""
     from coordinator_server.config.listeners import parse_address
-    from coordinator_server.healthcheck import Unhealthy, find_coordinator
+    from coordinator_server.healthcheck import Unhealthy, find_coordinator, wait_until_ready
 
     try:
         address = parse_address(bootstrap)
     except ValueError as error:
         _fail(f"--bootstrap: {error}", code=2)
-    if not 0 < timeout <= LONGEST_TIMEOUT:
-        _fail(f"--timeout {timeout:g}: expected more than 0, at most {LONGEST_TIMEOUT}", code=2)
+    for option, seconds in (("--timeout", timeout), ("--wait", wait)):
+        if seconds is not None and not 0 < seconds <= LONGEST_TIMEOUT:
+            _fail(f"{option} {seconds:g}: expected more than 0, at most {LONGEST_TIMEOUT}", code=2)
     try:
-        coordinator = find_coordinator(address.host, address.port, timeout)
+        if wait is None:
+            coordinator = find_coordinator(address.host, address.port, timeout)
+        else:
+            coordinator = wait_until_ready(address.host, address.port, timeout, wait)
     except Unhealthy as error:
         _fail(str(error))
     typer.echo(f"coordinator at {coordinator}")

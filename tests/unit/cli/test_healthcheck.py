@@ -9,24 +9,26 @@ import pytest
 
 from tests.support.commandline import closed_port, invoke
 
-Serve = Callable[[bytes | None], int]
+Serve = Callable[..., int]
 
 
 @pytest.fixture
 def kafka() -> Iterator[Serve]:
-    """Starts a server that gives one answer to one request, None for just closing."""
+    """Starts a server of so many connections: on each it gives some answers, then closes it."""
     threads: list[threading.Thread] = []
 
-    def serve(answer: bytes | None) -> int:
+    def serve(*conversations: list[bytes]) -> int:
         listener = socket.create_server(("127.0.0.1", 0))
 
-        def answer_one() -> None:
-            with listener, listener.accept()[0] as connection:
-                connection.recv(1 << 16)
-                if answer is not None:
-                    connection.sendall(answer)
+        def converse() -> None:
+            with listener:
+                for answers in conversations:
+                    with listener.accept()[0] as connection:
+                        for answer in answers:
+                            connection.recv(1 << 16)
+                            connection.sendall(answer)
 
-        threads.append(threading.Thread(target=answer_one))
+        threads.append(threading.Thread(target=converse))
         threads[-1].start()
         return int(listener.getsockname()[1])
 
@@ -41,7 +43,7 @@ def answer(error: int = 0, correlation_id: int = 1) -> bytes:
 
 
 def test_a_server_that_names_a_coordinator_is_healthy(kafka: Serve) -> None:
-    port = kafka(answer())
+    port = kafka([answer()])
     assert invoke("healthcheck", "--bootstrap", f"127.0.0.1:{port}") == (
         0,
         "coordinator at host:9092\n",
@@ -53,15 +55,15 @@ def test_a_server_that_names_a_coordinator_is_healthy(kafka: Serve) -> None:
     ("reply", "message"),
     [
         (answer(error=15), "error 15"),
-        (answer(correlation_id=2), "answers no FindCoordinator response"),
+        (answer(correlation_id=2), "no answer to FindCoordinator"),
         (answer()[:9], "closed"),
-        (struct.pack(">i", 3) + b"abc", "answers no FindCoordinator response"),
+        (struct.pack(">i", 3) + b"abc", "no answer to FindCoordinator"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "that is no Kafka listener"),
-        (None, "closed"),
+        (b"", "closed"),
     ],
 )
-def test_any_other_answer_is_unhealthy(kafka: Serve, reply: bytes | None, message: str) -> None:
-    code, out, err = invoke("healthcheck", "--bootstrap", f"127.0.0.1:{kafka(reply)}")
+def test_any_other_answer_is_unhealthy(kafka: Serve, reply: bytes, message: str) -> None:
+    code, out, err = invoke("healthcheck", "--bootstrap", f"127.0.0.1:{kafka([reply])}")
     assert (code, out) == (1, "")
     assert message in err
     assert err.count("\n") == 1
@@ -87,8 +89,30 @@ def test_an_address_that_is_none_is_a_wrong_argument() -> None:
     assert (code, err) == (2, "error: --bootstrap: 'here' is not an address, expected host:port\n")
 
 
+def listed(error: int = 0) -> bytes:
+    body = struct.pack(">ihi", 1, error, 0)
+    return struct.pack(">i", len(body)) + body
+
+
+def test_a_server_is_awaited_until_its_groups_are_loaded(kafka: Serve) -> None:
+    port = kafka([], [answer(15)], [answer(), listed(14)], [answer(), listed()])
+    code, out, err = invoke("healthcheck", "--bootstrap", f"127.0.0.1:{port}", "--wait", "30")
+    assert (code, out, err) == (0, "coordinator at host:9092\n", "")
+
+
+def test_a_server_that_does_not_become_ready_is_told_with_what_it_lacked(kafka: Serve) -> None:
+    port = kafka([answer(), listed(14)])
+    code, out, err = invoke("healthcheck", "--bootstrap", f"127.0.0.1:{port}", "--wait", "0.05")
+    assert (code, out) == (1, "")
+    assert err == (
+        f"error: not ready after 0.05 s: 127.0.0.1:{port}: ListGroups answers error 14: "
+        "groups are being loaded\n"
+    )
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--wait"])
 @pytest.mark.parametrize("timeout", ["0", "-1", "nan", "inf"])
-def test_a_timeout_that_is_none_is_a_wrong_argument(timeout: str) -> None:
-    code, _, err = invoke("healthcheck", "--timeout", timeout)
-    expected = f"error: --timeout {timeout}: expected more than 0, at most 3600\n"
+def test_a_timeout_that_is_none_is_a_wrong_argument(option: str, timeout: str) -> None:
+    code, _, err = invoke("healthcheck", option, timeout)
+    expected = f"error: {option} {timeout}: expected more than 0, at most 3600\n"
     assert (code, err) == (2, expected)
