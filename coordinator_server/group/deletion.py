@@ -115,6 +115,7 @@ def _expire_offsets(group: GroupMemory, ctx: Context, out: Effects) -> None:
 
 def _end_group(group: GroupMemory, out: Effects) -> None:
     """The group goes, and with it the history of its rebalances."""
+    group.ended_generation = group.last_generation
     for raw in group.past:
         out.write(key_of(group.group_id, raw), None)
     out.write(GroupMetadataKey(group.group_id), None)

@@ -186,6 +186,9 @@ class Released:
 class Loaded:
     """The partition's log has been replayed: members get a full session from now on."""
 
+    spent_generation: int = 0
+    """The last one that members may know from before and the log may not have; 0 if none."""
+
 
 @dataclass(slots=True)
 class Tick:

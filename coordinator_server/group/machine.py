@@ -234,7 +234,7 @@ def _released(group: Group, event: Released, ctx: Context, _out: Effects) -> Non
             group.classic.renew_session(member, ctx.now)
 
 
-def _loaded(group: Group, _event: Loaded, ctx: Context, out: Effects) -> None:
+def _loaded(group: Group, event: Loaded, ctx: Context, out: Effects) -> None:
     """Make the group of its record; members have a full session from now (Kafka's onLoaded)."""
     if group.durable is not None:
         group.classic = restore(group.group_id, group.durable)
@@ -243,6 +243,8 @@ def _loaded(group: Group, _event: Loaded, ctx: Context, out: Effects) -> None:
     classic = group.classic
     if classic is None:
         return
+    if event.spent_generation > classic.generation:
+        classic.spent_generation = event.spent_generation
     classic.history.sequence = next_sequence(group.past)
     for member in classic.members.values():
         classic.renew_session(member, ctx.now)

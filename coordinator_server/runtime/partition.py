@@ -11,6 +11,7 @@ from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Toke
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.failures import Failure, answer_to
+from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.refusals import tell_unserved
 from coordinator_server.runtime.tenure import Tenure, World
@@ -70,6 +71,7 @@ class Partition:
         self._stopping = False
         self._backoff_ms = FIRST_BACKOFF_MS
         self._deletions = Deletions()
+        self._generations = SpentGenerations()
 
     def submit(self, group_id: str, event: Event) -> None:
         """Serve an event, or say why not."""
@@ -184,7 +186,6 @@ class Partition:
                 await self._back_off()
                 self._transition(PartitionState.LOADING)
             else:
-                self._opening = None
                 return
 
     async def _begin_tenure(self) -> None:
@@ -195,13 +196,18 @@ class Partition:
         loader = Loader()
         await loader.load(log)
         await append(log, NewBatch(0))
-        self.tenure = Tenure(log, loader.groups.values(), self._world, self._tenure_ended)
+        self._generations.loaded(loader.groups)
+        groups = loader.groups.values()
+        tenure = Tenure(log, groups, self._world, self._tenure_ended, self._generations)
+        self.tenure = tenure
         duration_ms = self._world.clock.monotonic_ms() - begun
         self._world.counters.partition_load_seconds.observe(duration_ms / 1000)
         self._backoff_ms = FIRST_BACKOFF_MS
         self._transition(PartitionState.ACTIVE)
-        self.tenure.begin()
-        self._deletions.carry_out(self.tenure)
+        self._opening = None
+        tenure.begin()
+        if not tenure.ended:
+            self._deletions.carry_out(tenure)
         if loader.records:
             self._report(
                 "partition_loaded",

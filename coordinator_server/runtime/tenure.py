@@ -29,6 +29,7 @@ from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Clock, Ids
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.failures import Failure, answer_to
+from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.refusals import (
     Fold,
     tell_parked,
@@ -78,6 +79,7 @@ class Tenure:
         groups: Iterable[Group],
         world: World,
         on_end: Callable[[BaseException], None],
+        generations: SpentGenerations,
     ) -> None:
         self.log = log
         self.ended = False
@@ -94,6 +96,7 @@ class Tenure:
         )
         self._world = world
         self._on_end = on_end
+        self._generations = generations
         self._context = Context(0, 0, world.ids, world.limits)
         self._watchdog: Cancellable | None = None
         self._outbox: deque[Leaving] = deque()
@@ -105,9 +108,9 @@ class Tenure:
         """Sends the rest in the next turn of the event loop."""
 
     def begin(self) -> None:
-        """Give every loaded member a full session from now."""
-        for actor in list(self.actors.values()):
-            actor.post(Loaded())
+        """Let the loaded groups go on, every member with a full session from now."""
+        for group_id, actor in list(self.actors.items()):
+            actor.post(Loaded(self._generations.of(group_id)))
 
     def submit(self, group_id: str, event: Event) -> None:
         """Take an event for a group, which need not exist."""
@@ -132,6 +135,7 @@ class Tenure:
         if self.ended:
             return
         self.ended = True
+        self._generations.ended(self.actors)
         if error is not None:
             self._on_end(error)
         if self._watchdog is not None:

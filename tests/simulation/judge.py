@@ -81,6 +81,8 @@ class Judge:
         """Who was assigned a partition: by group, generation and partition."""
         self._floor: defaultdict[str, int] = defaultdict(lambda: -1)
         """The generation of each group's last answered SyncGroup."""
+        self._told: dict[tuple[Node, str, int], int] = {}
+        """By node, group and generation: by which of its tenures members were told of it."""
         self._commits: defaultdict[Node, int] = defaultdict(int)
         """How many offsets a node has acknowledged in its life."""
         self._under_way: defaultdict[tuple[Node, str], int] = defaultdict(int)
@@ -130,6 +132,7 @@ class Judge:
     def started(self, node: "Node") -> None:
         """A process begins its life."""
         self._commits[node] = 0
+        self._told = {key: tenure for key, tenure in self._told.items() if key[0] is not node}
         self.retention.started(node)
 
     def died(self, node: "Node") -> None:
@@ -164,6 +167,7 @@ class Judge:
                 self._synced(node, request, result, ledger)
             case Joined():
                 self.patience.joined(node, request, result)
+                self._joined(node, request, result, ledger)
             case Done() if isinstance(request.event, Heartbeat):
                 self.patience.beat(node, request)
             case Refuse():
@@ -235,6 +239,15 @@ class Judge:
             if self._owners.setdefault(key, owner) != owner:
                 self.failed(f"partition {partition} belongs to {self._owners[key]}: {request}")
 
+    def _joined(self, node: "Node", request: Request, result: Joined, ledger: Ledger) -> None:
+        """A generation that its tenure has lost gives its number to no other of the process."""
+        self._follow_deletions()
+        group, generation = request.group, result.generation
+        tenure = node.loads[node.coordinator.partition_for(group)]
+        told = self._told.setdefault((node, group, generation), tenure)
+        if told != tenure and (group, generation) not in ledger.assignments:
+            self.failed(f"generation {generation} was lost, and is used again: {request}")
+
     def _refused(self, node: "Node", request: Request, refusal: Refuse) -> None:
         event = request.event
         if refusal.error is ErrorCode.REBALANCE_IN_PROGRESS and isinstance(event, Heartbeat):
@@ -275,8 +288,8 @@ class Judge:
                 self.retention.erased(partition, erasure)
             for group in ledger.take_deleted():
                 self._floor[group] = -1
-                for key in [key for key in self._owners if key[0] == group]:
-                    del self._owners[key]
+                self._owners = {of: who for of, who in self._owners.items() if of[0] != group}
+                self._told = {of: tenure for of, tenure in self._told.items() if of[1] != group}
 
     def _inspect_idle(self, node: "Node") -> None:
         for partition in range(len(self.ledgers)):

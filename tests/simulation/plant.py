@@ -30,6 +30,7 @@ RARE = {
     "inline turn overtakes the mailbox": 4390,
     "deletion is settled by what is not durable": 50,
     "stale owner goes on answering": 300,
+    "group that ends takes its lost generation with it": 270,
 }
 
 

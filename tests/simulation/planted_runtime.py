@@ -12,6 +12,7 @@ from coordinator_server.runtime import tenure as tenure_module
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.failures import Failure
+from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.tenure import Tenure
@@ -128,6 +129,33 @@ def load_leaves_out_the_last_piece() -> AbstractContextManager[Any]:
             break
 
     return patch.object(Loader, "load", load)
+
+
+@mutant
+def number_of_a_lost_generation_is_used_again() -> AbstractContextManager[Any]:
+    return patch.object(SpentGenerations, "of", lambda _self, _group_id: 0)
+
+
+@mutant
+def group_that_ends_takes_its_lost_generation_with_it() -> AbstractContextManager[Any]:
+    def last(self: Group) -> int:
+        return 0 if self.classic is None else self.classic.last_generation
+
+    return patch.object(Group, "last_generation", property(last))
+
+
+@mutant
+def lost_generation_is_remembered_over_one_tenure_only() -> AbstractContextManager[Any]:
+    real = SpentGenerations.ended
+
+    def ended(self: SpentGenerations, actors: Any) -> None:
+        before, self._spent = self._spent, {}
+        real(self, actors)
+        for group_id in self._spent.keys() & before.keys():
+            if self._spent[group_id] == before[group_id]:
+                del self._spent[group_id]
+
+    return patch.object(SpentGenerations, "ended", ended)
 
 
 # --- timers and turns ---

@@ -8,8 +8,10 @@ from unittest.mock import PropertyMock, patch
 import pytest
 
 from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.tenure import Tenure
 from tests.simulation.consumer import Consumer
+from tests.simulation.judge import Judge
 from tests.simulation.run import play
 from tests.simulation.script import Act, Script, Setup, Step
 
@@ -73,4 +75,44 @@ def test_a_group_is_not_settled_while_one_of_its_members_means_to_join_again() -
     )
     with patch.object(Consumer, "will_join", PropertyMock(return_value=False)):
         assert "never answered" in play(story).broken
+    assert play(story).broken == ""
+
+
+def test_a_sync_for_a_generation_that_its_tenure_has_lost_is_not_taken_for_the_next() -> None:
+    """Members were assigned nothing, and nobody had two of the four partitions.
+
+    Generation 3 is lost with a failed append. Its leader joins again, and sends its SyncGroup for
+    the lost one once more behind that. The next generation was 3 again: the assignments of the
+    lost one, for members it no longer had, became its own.
+    """
+    story = Script(
+        Setup(
+            partitions=2,
+            groups=2,
+            topic_partitions=4,
+            retention_ms=200_000,
+            late_news=True,
+            kinds=(8_644, 104, 4_031),
+        ),
+        [
+            Step(Act.ARRIVE, 834, 5_713),
+            Step(Act.LIVE, 496, 2_363),
+            Step(Act.TOPIC, 872, 3_483),
+            Step(Act.ARRIVE, 925, 3_403),
+            Step(Act.ARRIVE, 179, 5_848),
+            Step(Act.ARRIVE, 235, 9_866),
+            Step(Act.TIME, 927, 9_608),
+            Step(Act.NUDGE, 120, 4_510),
+            Step(Act.LIVE, 544, 9_811),
+            Step(Act.TIME, 289, 6_856),
+            Step(Act.LIVE, 827, 1_012),
+            Step(Act.FAIL, 5, 5_589),
+            Step(Act.LIVE, 344, 9_280),
+            Step(Act.NUDGE, 249, 8_204),
+        ],
+    )
+    with patch.object(SpentGenerations, "of", return_value=0):
+        assert "generation 3 was lost, and is used again" in play(story).broken
+        with patch.object(Judge, "_joined"):
+            assert "partitions owned: [0, 3]" in play(story).broken
     assert play(story).broken == ""

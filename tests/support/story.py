@@ -270,13 +270,13 @@ class Story(Callers):
         self.log.append((encode_key(key), None if value is None else encode_value(value)))
         replay_record(self._replayed, *self.log[-1])
 
-    def restart(self) -> None:
+    def restart(self, *, spent_generation: int = 0) -> None:
         """Forget everything but the log; whoever was parked gets no answer."""
         self.parked = []
         self.group = Group(self.group_id)
         for key, value in self.log:
             replay_record(self.group, key, value)
-        self.handle(Loaded())
+        self.handle(Loaded(spent_generation))
 
     def check(self) -> None:
         """What has to be true between any two events."""

@@ -13,7 +13,6 @@ from coordinator_server.group.classic.election import (
     select_protocol,
 )
 from coordinator_server.group.classic.state import (
-    MAX_GENERATION,
     ClassicGroup,
     ClassicGroupState,
     ClassicMember,
@@ -161,8 +160,7 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
         postponed_ms = max(group.rebalance_timeout_ms, SHORTEST_POSTPONEMENT_MS)
         group.purgatory.delay_join(DelayedJoin(ctx.now + postponed_ms))
         return
-    group.generation = 1 if group.generation == MAX_GENERATION else group.generation + 1
-    group.generation_since = ctx.wall
+    group.begin_generation(ctx.wall)
     group.history.join_phase_ended(ctx.now)
     if group.members:
         group.protocol_name = select_protocol(group)

@@ -136,6 +136,7 @@ class ClassicGroup:
         "protocol_name",
         "protocol_type",
         "purgatory",
+        "spent_generation",
         "state",
         "state_since",
         "static_members",
@@ -151,6 +152,8 @@ class ClassicGroup:
         self.generation = 0
         self.generation_since = state_since
         """When the generation began, wall-clock milliseconds; -1 as with `state_since`."""
+        self.spent_generation = 0
+        """The last that members were told of and the log has lost; 0 if none. Not durable."""
         self.protocol_type: str | None = None
         """None for a simple group, which has only offsets."""
         self.protocol_name: str | None = None
@@ -181,6 +184,17 @@ class ClassicGroup:
         self.previous_state = self.state
         self.state = state
         self.state_since = wall
+
+    @property
+    def last_generation(self) -> int:
+        """The last that anybody may have been told of; the next rebalance begins behind it."""
+        return max(self.generation, self.spent_generation)
+
+    def begin_generation(self, wall: int) -> None:
+        """Give the group its next generation, whose number no member can know yet."""
+        last, self.spent_generation = self.last_generation, 0
+        self.generation = 1 if last == MAX_GENERATION else last + 1
+        self.generation_since = wall
 
     @property
     def has_all_members_joined(self) -> bool:

@@ -135,6 +135,47 @@ def test_generations_begin_again_after_the_last_number_there_is() -> None:
     assert a.join().joined.generation == 1
 
 
+def test_a_group_goes_on_behind_a_generation_that_its_log_has_lost() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    story.restart(spent_generation=4)
+    assert story.generation == 1
+    assert a.heartbeat().error is ErrorCode.NONE
+    assert a.heartbeat(generation=4).error is ErrorCode.ILLEGAL_GENERATION
+    assert a.join().joined.generation == 5
+    assert a.join().joined.generation == 5
+    a.sync({a: b"all"})
+    assert a.join().joined.generation == 6
+
+
+def test_a_generation_that_the_log_has_is_not_spent() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    for spent in (0, 1):
+        story.restart(spent_generation=spent)
+        assert story.classic.spent_generation == 0
+        assert a.join().joined.generation == 2
+    story.restart(spent_generation=2)
+    assert story.classic.last_generation == 2
+
+
+def test_generations_begin_again_after_a_lost_one_with_the_last_number_there_is() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    story.restart(spent_generation=2**31 - 1)
+    assert a.join().joined.generation == 1
+    a.sync({a: b"all"})
+    assert a.join().joined.generation == 2
+
+
+def test_a_group_that_the_log_has_no_record_of_has_no_spent_generation() -> None:
+    story = Story()
+    story.restart(spent_generation=4)
+    assert story.group.is_vacant
+    story.stable("a")
+    assert story.generation == 1
+
+
 def test_a_superseded_join_is_told_that_a_rebalance_is_under_way() -> None:
     story = Story()
     a = story.member("a", known=False)

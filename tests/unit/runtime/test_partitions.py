@@ -1,12 +1,14 @@
 """A partition between its tenures: loading, failing, trying again, changing hands."""
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
 
+from coordinator_server.group import machine
 from coordinator_server.group.effects import DONE, Fetched, Result, Rule
-from coordinator_server.group.events import FetchOffsets, Heartbeat
+from coordinator_server.group.events import FetchOffsets, Heartbeat, Loaded
 from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.partition import (
     FIRST_BACKOFF_MS,
@@ -140,6 +142,30 @@ async def test_after_a_failure_the_group_goes_on_from_its_log(office: Office) ->
     fetched = office.group().ask_offsets()
     assert fetched.result == Fetched([])
     assert office.storage.closed == [1]
+
+
+async def test_a_tenure_that_ends_when_its_groups_go_on_is_followed_by_another(
+    office: Office, monkeypatch: Any
+) -> None:
+    member = await stable(office)
+    unheard: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, problem: unheard.append(problem))
+
+    def loaded(*_turn: object) -> None:
+        monkeypatch.undo()
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(machine._HANDLERS, Loaded, loaded)
+    office.group("unlucky").commit()
+    await office.fail(OSError("disk"))
+    await office.timers.advance(FIRST_BACKOFF_MS)
+    assert office.state() is _P.FAILED
+    await office.timers.advance(FIRST_BACKOFF_MS)
+    assert office.state() is _P.ACTIVE
+    assert member.heartbeat().error is ErrorCode.NONE
+    gc.collect()
+    assert unheard == []
 
 
 async def test_a_partition_fenced_while_it_opens_is_closed() -> None:
