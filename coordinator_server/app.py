@@ -106,7 +106,8 @@ class App:
         self.refusals = Refusals()
         self.events = EventStream()
         self._admin_token = admin_token(config)
-        self.flapping = Flapping(self._clock.wall_ms, flapping_limits(config), self._past)
+        limits = flapping_limits(config)
+        self.flapping = Flapping(self._clock.wall_ms, limits, self._past, self._is_elsewhere)
         self._cleaner: Cleaner | None = None
         self._loads: Callable[[], Mapping[int, tuple[int, int]]] = dict
         self._log_sizes: Callable[[], Mapping[int, tuple[int, int]]] = dict
@@ -195,6 +196,9 @@ class App:
 
     def _past(self, group_id: str) -> Sequence[RebalanceEvent]:
         return self.status.past(group_id)
+
+    def _is_elsewhere(self, group_id: str, host: str) -> bool:
+        return self.status.is_elsewhere(group_id, host)
 
     def _topic_changed(self, topic: str) -> None:
         if self._catalog.get(topic) is None:

@@ -252,7 +252,7 @@ class Demo(Cast):
             *("-m", "coordinator_server", "groups", "why", GROUP, "--http", http), log=True
         ) as asked:
             answer, _ = await asked.communicate()
-        shown = answer.decode(errors="replace").splitlines()[:7]
+        shown = answer.decode(errors="replace").splitlines()[:11]
         print("\n".join(f"         {line}" for line in shown), flush=True)
 
 

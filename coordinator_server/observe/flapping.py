@@ -93,6 +93,9 @@ class _Incident(NamedTuple):
     """Its number in the log, if it is there."""
 
 
+Elsewhere = Callable[[str, str], bool]
+"""Whether a group has a member now that is not on a host."""
+
 MAX_INCIDENTS = 200
 """Of a group; older ones are forgotten."""
 MAX_GROUPS = 1_000
@@ -128,6 +131,7 @@ class Flapping:
         wall_ms: Callable[[], int],
         limits: FlappingLimits | None = None,
         past: Past = lambda _group_id: (),
+        is_elsewhere: Elsewhere = lambda _group_id, _host: False,
     ) -> None:
         """`wall_ms` tells the time that findings are asked for, `past` what was before the start.
 
@@ -135,6 +139,7 @@ class Flapping:
         """
         self._wall_ms = wall_ms
         self._past = past
+        self._is_elsewhere = is_elsewhere
         self._limits = limits or FlappingLimits()
         self._groups: OrderedDict[str, list[_Incident]] = OrderedDict()
 
@@ -187,7 +192,7 @@ class Flapping:
     def _of(self, group_id: str) -> list[Finding]:
         incidents = self._groups.get(group_id)
         if incidents is None:
-            return find(group_id, self._recalled(group_id), self._limits)
+            return self._find(group_id, self._recalled(group_id))
         oldest = self._wall_ms() - self._limits.window_ms
         aged = takewhile(lambda incident: incident.at_ms < oldest, incidents)
         del incidents[: len(list(aged))]
@@ -196,7 +201,10 @@ class Flapping:
             return []
         if len(incidents) <= min(self._limits.max_by_one, self._limits.max_of_group):
             return []
-        return find(group_id, incidents, self._limits)
+        return self._find(group_id, incidents)
+
+    def _find(self, group_id: str, incidents: list[_Incident]) -> list[Finding]:
+        return find(group_id, incidents, self._limits, self._is_elsewhere)
 
 
 def _incident(event: RebalanceEvent) -> _Incident:
@@ -218,12 +226,20 @@ def _sign(entry: Round) -> LikelyCause | None:
     return _SIGNS.get(entry.reason)
 
 
-def find(group_id: str, incidents: list[_Incident], limits: FlappingLimits) -> list[Finding]:
-    """Who flaps, by the narrowest subject that explains it, and whether it is a storm."""
+def find(
+    group_id: str, incidents: list[_Incident], limits: FlappingLimits, is_elsewhere: Elsewhere
+) -> list[Finding]:
+    """Who flaps, by the narrowest subject that explains it, and whether it is a storm.
+
+    A host that all have in common explains nothing.
+    """
     found: list[Finding] = []
     explained: set[int] = set()
     for subject in Subject:
-        for value, numbers in _by(subject, incidents).items():
+        by_value = _by(subject, incidents)
+        if subject is Subject.HOST and len(by_value) == 1:
+            by_value = {host: by_value[host] for host in by_value if is_elsewhere(group_id, host)}
+        for value, numbers in by_value.items():
             if len(numbers - explained) > limits.max_by_one:
                 about = _Case(FindingKind.FLAPPING_MEMBER, group_id, subject, value)
                 times = [incidents[number].at_ms for number in numbers]

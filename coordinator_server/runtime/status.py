@@ -128,6 +128,12 @@ class CoordinatorStatus:
         group = self._coordinator.group(group_id)
         return () if group is None else PastEvents(group_id, group.past)
 
+    def is_elsewhere(self, group_id: str, host: str) -> bool:
+        """Whether a group has a member that is not on a host."""
+        classic = self._find(group_id)
+        members = () if classic is None else classic.members.values()
+        return any(member.client_host != host for member in members)
+
     def _find(self, group_id: str) -> ClassicGroup | None:
         group = self._coordinator.group(group_id)
         return None if group is None else group.classic

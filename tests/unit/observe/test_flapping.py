@@ -93,10 +93,33 @@ def test_the_narrowest_subject_that_explains_it_is_named(make_event: Make) -> No
     assert (finding.subject, finding.value) == (Subject.MEMBER, "app-1")
 
 
-def test_a_host_is_named_where_its_clients_have_different_names(make_event: Make) -> None:
+def of_one_host(make: Make) -> list[Observation]:
+    """Clients with different names expire, all on one host."""
     who = [client(number, name=f"app-{number}") for number in range(7)]
-    (finding,) = found(rebalances(make_event, [(R.SESSION_EXPIRED, one, None) for one in who]))
+    return rebalances(make, [(R.SESSION_EXPIRED, one, None) for one in who])
+
+
+def test_a_host_is_named_where_its_clients_have_different_names(make_event: Make) -> None:
+    other = make_event(rounds=(Round(R.MEMBER_JOINED, client(8, "b", "/10.0.0.2"), None),))
+    (finding,) = found([*of_one_host(make_event), replace(other, ended_ms=NOON)])
     assert (finding.subject, finding.value) == (Subject.HOST, "/10.0.0.1")
+
+
+@pytest.mark.parametrize(("is_elsewhere", "named"), [(True, ["/10.0.0.1"]), (False, [])])
+def test_a_host_that_all_members_share_is_no_news(
+    make_event: Make, is_elsewhere: bool, named: list[str]
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def elsewhere(group_id: str, host: str) -> bool:
+        asked.append((group_id, host))
+        return is_elsewhere
+
+    flapping = Flapping(lambda: NOON, FlappingLimits(), is_elsewhere=elsewhere)
+    for observation in of_one_host(make_event):
+        flapping.observe(observation)
+    assert [finding.value for finding in flapping.findings()] == named
+    assert asked == [("orders", "/10.0.0.1")]
 
 
 def test_as_many_rebalances_as_are_allowed_are_no_flapping(make_event: Make) -> None:

@@ -44,6 +44,17 @@ async def test_the_past_is_there_again_after_a_restart(desk: Desk) -> None:
     assert list(CoordinatorStatus(again.coordinator).past("nowhere")) == []
 
 
+async def test_a_group_is_elsewhere_if_a_member_is_on_another_host(desk: Desk) -> None:
+    seat = desk.seat()
+    a = seat.member("a")
+    await seat.settled(a)
+    status = CoordinatorStatus(desk.coordinator)
+    here = seat.classic.members[a.member_id].client_host
+    assert not status.is_elsewhere("group", here)
+    assert status.is_elsewhere("group", "/elsewhere")
+    assert not status.is_elsewhere("nowhere", here)
+
+
 async def test_a_refusal_says_what_was_sent_and_since_when_something_else_holds(desk: Desk) -> None:
     seat = desk.seat()
     a = seat.member("a")
