@@ -162,6 +162,26 @@ async def test_a_rebalance_whose_end_did_not_become_durable_is_told_as_aborted(
 # --- bugs ---
 
 
+async def test_a_static_member_that_returned_in_a_rebalance_that_is_lost_is_fenced_by_its_past(
+    office: Office,
+) -> None:
+    """A limitation: docs/limitations.md. Started once more it is let in."""
+    member = await stable(office)
+    office.group().member("b", "two").enter()
+    await settle()
+    returned = member.restarted()
+    returned.join()
+    await settle()
+    assert returned.generation == 2
+    office.group("other").commit()
+    await office.fail(OSError("disk"))
+    await office.timers.advance(200)
+    assert returned.heartbeat().error is ErrorCode.FENCED_INSTANCE_ID
+    once_more = member.restarted().join()
+    await settle()
+    assert once_more.joined.generation == 1
+
+
 async def test_a_bug_in_a_turn_ends_the_tenure_and_the_log_decides(
     office: Office, monkeypatch: Any
 ) -> None:
