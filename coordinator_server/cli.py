@@ -100,12 +100,11 @@ def _presets(dev: bool) -> Iterator[dict[str, str]]:
     if not dev:
         yield {}
         return
-    import tempfile
-
     from coordinator_server.config import DEV_SETTINGS
+    from coordinator_server.devfolder import data_folder
 
-    with tempfile.TemporaryDirectory(prefix="coordinator-", ignore_cleanup_errors=True) as data:
-        yield {**DEV_SETTINGS, "log.dirs": data}
+    with data_folder() as data:
+        yield {**DEV_SETTINGS, "log.dirs": str(data)}
 
 
 def _run(
