@@ -124,8 +124,6 @@ def _end_group(group: GroupMemory, out: Effects) -> None:
 
 def forget_oldest_rebalances(group: GroupMemory, ctx: Context, out: Effects) -> None:
     """No group keeps more rebalances than it may; those of this turn count."""
-    if len(group.past) + len(out.writes) <= ctx.limits.history_max_rebalances:
-        return
     new = sum(isinstance(w, Write) and isinstance(w.value, PackedHistory) for w in out.writes)
     over = len(group.past) + new - ctx.limits.history_max_rebalances
     if new and over > 0:

@@ -103,11 +103,9 @@ def restore(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     group.protocol_type = intern(value.protocol_type) or None
     group.protocol_name = None if value.protocol is None else intern(value.protocol)
     group.generation = value.generation
-    group.generation_since = value.current_state_timestamp
     group.leader = (
         value.leader if value.leader in group.members else next(iter(group.members), None)
     )
     if group.members:
         group.state = ClassicGroupState.STABLE
-    group.previous_state = group.state
     return group

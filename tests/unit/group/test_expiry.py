@@ -172,6 +172,20 @@ def test_a_group_outlives_its_topics() -> None:
     assert story.handle(TopicsDeleted(frozenset({"orders"}))).observed == []
 
 
+def test_the_time_of_a_group_nobody_has_joined_yet_runs_from_the_commit() -> None:
+    story = short_lived()
+    since = story.wall
+    story.member("a").join()
+    story.advance(RETENTION_MS - 1)
+    story.commit()
+    story.restart()
+    assert story.classic.state_since == since
+    story.advance(RETENTION_MS - 1)
+    assert sweep(story) == []
+    story.advance(1)
+    assert sweep(story) == removed(story, 1)
+
+
 def test_deletions_are_told() -> None:
     story = Story()
     story.commit(offset(1), offset(2, partition=1))
@@ -200,6 +214,8 @@ def test_offsets_are_known_by_their_topics_be_they_committed_or_pending() -> Non
     assert offsets.has_any_of(frozenset({"orders", "others"}))
     assert offsets.has_any_of(frozenset({"payments"}))
     assert not offsets.has_any_of(frozenset({"others"}))
+    offsets.put_pending(7, 1, "refunds", 0, value)
+    assert offsets.has_any_of(frozenset({"payments"}))
 
 
 def test_a_stable_group_without_offsets_does_not_expire() -> None:

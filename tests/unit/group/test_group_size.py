@@ -101,6 +101,14 @@ def test_a_group_loaded_over_its_limit_rebalances_down_to_it() -> None:
     assert story.started[-1].reason == "over_capacity"
 
 
+def test_a_group_loaded_with_as_many_members_as_it_may_have_goes_on() -> None:
+    story = at_most(2)
+    a, b = story.stable("a", "b")
+    story.restart()
+    assert story.state == "Stable"
+    assert a.heartbeat().error is b.heartbeat().error is ErrorCode.NONE
+
+
 def test_an_empty_group_takes_everybody_at_first() -> None:
     story = at_most(1)
     assert story.member("a").join().error is ErrorCode.MEMBER_ID_REQUIRED

@@ -18,7 +18,7 @@ from protocol.history import (
 )
 from protocol.records import GroupMetadataKey
 from tests.support.offsets import one_by_one
-from tests.support.story import Story
+from tests.support.story import DELAY_MS, Story
 
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -56,7 +56,18 @@ def test_a_history_record_follows_the_record_that_closes_the_rebalance() -> None
     assert isinstance(group.key, GroupMetadataKey)
     assert history.key == RebalanceHistoryKey("group", 1, 0)
     assert past_of(story) == [story.rebalances[-1]]
-    assert past_of(story)[0].duration_ms == story.rebalances[-1].join_phase_ms
+
+
+def test_a_rebalance_takes_as_long_as_both_of_its_phases() -> None:
+    story = Story()
+    a = story.member("a")
+    a.enter()
+    story.advance(DELAY_MS)
+    story.advance(40)
+    a.sync({a: b""})
+    (event,) = past_of(story)
+    assert (event.join_phase_ms, event.sync_phase_ms) == (DELAY_MS, 40)
+    assert event.duration_ms == DELAY_MS + 40
 
 
 def test_a_group_that_emptied_is_told_as_well() -> None:
@@ -250,6 +261,7 @@ def test_a_rebalance_told_twice_by_the_log_is_one() -> None:
     rebalanced(story, 3)
     first, second, third = story.group.past
     assert kept(story.group.past, second) == (first, third, second)
+    assert kept(story.group.past, third) == (first, second, third)
     assert dropped(story.group.past, RebalanceHistoryKey("group", 2, 1)) == (first, third)
     assert dropped((), RebalanceHistoryKey("group", 2, 1)) == ()
     assert (next_sequence(()), next_sequence(story.group.past)) == (0, 3)

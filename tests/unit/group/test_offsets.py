@@ -1,15 +1,15 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete of a group."""
+"""OffsetCommit and OffsetFetch of a group."""
 
 import pytest
 
+from coordinator_server.group.commits import repeated
 from coordinator_server.group.context import Limits
-from coordinator_server.group.effects import Committed, Deleted, FetchedOffset, Refuse, Rule
+from coordinator_server.group.effects import Committed, FetchedOffset, Rule
+from coordinator_server.group.events import CommitOffsets
 from protocol.errors import ErrorCode
 from protocol.offset_value import OffsetCommitValue
-from protocol.subscription import Subscription, encode_subscription
+from tests.support.offsets import topics_of
 from tests.support.story import DELAY_MS, SESSION_MS, Request, Story, offset
-
-ORDERS = (("range", encode_subscription(Subscription(["orders"]))),)
 
 
 def errors(request: Request) -> list[ErrorCode]:
@@ -114,6 +114,29 @@ def test_a_commit_keeps_the_session_alive() -> None:
         assert a.commit().error is ErrorCode.NONE
 
 
+def test_a_commit_that_comes_again_keeps_the_session_alive() -> None:
+    story = Story()
+    a, b = story.stable("a", "b")
+
+    def comes_again() -> None:
+        asked = CommitOffsets(
+            None, a.member_id, None, a.generation, topics_of([offset(1)]), -1, True
+        )
+        assert story.group.takes_again(repeated("group", asked), story.context())
+
+    story.advance(SESSION_MS - 1)
+    comes_again()
+    b.heartbeat()
+    story.advance(SESSION_MS - 1)
+    b.leave()
+    assert story.state == "PreparingRebalance"
+    comes_again()
+    story.advance(SESSION_MS - 1)
+    assert story.removed == [("b", "left")]
+    story.advance(1)
+    assert story.removed[1:] == [("a", "session_expired")]
+
+
 def test_a_refused_commit_keeps_no_session_alive() -> None:
     story = Story()
     (a,) = story.stable("a")
@@ -136,6 +159,23 @@ def test_a_zombies_commit_in_a_generation_issued_again_is_refused() -> None:
     assert a.generation == 2
     a.sync()
     assert zombie.commit().error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("generation", [0, 5])
+def test_nobody_commits_with_a_generation_for_a_group_without_members(generation: int) -> None:
+    story = Story()
+    assert story.commit(generation=generation).error is ErrorCode.GROUP_ID_NOT_FOUND
+    story.commit()
+    assert story.state == "Empty"
+    assert story.commit(generation=generation).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("generation", [0, 5])
+def test_a_commit_with_a_generation_names_its_member(generation: int) -> None:
+    story = Story()
+    story.stable("a")
+    refused = story.commit(generation=generation)
+    assert (refused.error, refused.rule) == (ErrorCode.UNKNOWN_MEMBER_ID, Rule.MEMBER_UNKNOWN)
 
 
 # --- what is committed ---
@@ -268,111 +308,3 @@ def test_all_offsets_are_fetched_by_topic() -> None:
         ("orders", 1): 2,
         ("other", 0): 3,
     }
-
-
-# --- what is deleted (KIP-496) ---
-
-
-def deleted(request: Request) -> dict[tuple[str, int], ErrorCode]:
-    assert isinstance(request.result, Deleted)
-    return {(topic, p): error for topic, found in request.result.topics for p, error in found}
-
-
-def test_offsets_of_an_empty_group_are_deleted() -> None:
-    story = Story()
-    story.commit(offset(1), offset(2, partition=1))
-    request = story.delete_offsets(("orders", [0, 7]), ("other", [0]))
-    assert set(deleted(request).values()) == {ErrorCode.NONE}
-    assert list(story.fetch()) == [("orders", 1)]
-    assert len(story.writes) == 3
-
-
-def test_offsets_of_a_group_that_does_not_exist_cannot_be_deleted() -> None:
-    request = Story().delete_offsets(("orders", [0]))
-    assert (request.error, request.rule) == (ErrorCode.GROUP_ID_NOT_FOUND, Rule.GROUP_UNKNOWN)
-    assert isinstance(request.result, Refuse)
-    assert request.result.detail == "Group group not found."
-
-
-def test_offsets_of_topics_in_use_stay() -> None:
-    story = Story()
-    (a,) = story.stable("a", protocols=ORDERS)
-    a.commit(offset(1), offset(2, topic="other"))
-    request = story.delete_offsets(("orders", [0]), ("other", [0]))
-    assert deleted(request) == {
-        ("orders", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
-        ("other", 0): ErrorCode.NONE,
-    }
-    assert list(story.fetch()) == [("orders", 0)]
-    assert isinstance(request.result, Deleted)
-    assert request.result == Deleted(request.result.topics), "the explanation is for people"
-    (refused,) = request.result.refused
-    assert (refused.error, refused.rule) == (
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
-        Rule.TOPIC_SUBSCRIBED,
-    )
-    assert refused.detail == "members subscribe to 'orders'"
-
-
-@pytest.mark.parametrize("blob", [b"", b"\0", b"\0\1\0\0\0\1\0\7or"])
-def test_offsets_stay_where_it_cannot_be_told_what_is_in_use(blob: bytes) -> None:
-    story = Story()
-    (a,) = story.stable("a", protocols=(("range", blob),))
-    a.commit()
-    assert set(deleted(story.delete_offsets(("orders", [0]))).values()) == {
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    }
-
-
-def test_before_the_first_generation_everything_may_be_in_use() -> None:
-    story = Story()
-    story.member("a", protocols=ORDERS).enter()
-    assert set(deleted(story.delete_offsets(("other", [0]))).values()) == {
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    }
-
-
-def test_a_newcomer_without_the_groups_protocol_makes_its_topics_uncertain() -> None:
-    both = (*ORDERS, ("roundrobin", ORDERS[0][1]))
-    story = Story()
-    (a,) = story.stable("a", protocols=both)
-    story.member("b", protocols=both[1:]).enter()
-    a.commit()
-    assert set(deleted(story.delete_offsets(("other", [0]))).values()) == {
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    }
-
-
-def test_other_groups_with_members_keep_all_their_offsets() -> None:
-    story = Story()
-    (a,) = story.stable("a", protocol_type="connect")
-    a.commit()
-    request = story.delete_offsets(("orders", [0]))
-    assert (request.error, request.rule) == (ErrorCode.NON_EMPTY_GROUP, Rule.GROUP_NOT_EMPTY)
-    a.leave()
-    assert set(deleted(story.delete_offsets(("orders", [0]))).values()) == {ErrorCode.NONE}
-
-
-def test_a_group_all_members_of_which_left_while_joining_uses_nothing() -> None:
-    story = Story()
-    a = story.member("a", protocols=ORDERS)
-    a.enter()
-    a.leave()
-    assert set(deleted(story.delete_offsets(("orders", [0]))).values()) == {ErrorCode.NONE}
-
-
-@pytest.mark.parametrize("generation", [0, 5])
-def test_nobody_commits_with_a_generation_for_a_group_without_members(generation: int) -> None:
-    story = Story()
-    assert story.commit(generation=generation).error is ErrorCode.GROUP_ID_NOT_FOUND
-    story.commit()
-    assert story.state == "Empty"
-    assert story.commit(generation=generation).error is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-@pytest.mark.parametrize("generation", [0, 5])
-def test_a_commit_with_a_generation_names_its_member(generation: int) -> None:
-    story = Story()
-    story.stable("a")
-    refused = story.commit(generation=generation)
-    assert (refused.error, refused.rule) == (ErrorCode.UNKNOWN_MEMBER_ID, Rule.MEMBER_UNKNOWN)

@@ -112,6 +112,27 @@ def test_commits_kept_as_they_were_encoded_are_the_same_for_whoever_looks(
     assert sorted(kept.partitions()) == sorted(laid_open.partitions())
 
 
+def test_two_commits_that_come_again_by_turns_are_both_kept() -> None:
+    offsets = OffsetStore()
+    templates = [commit_of([("orders", 0)]), commit_of([("orders", 1)])]
+    for number in range(4):
+        template = templates[number % 2]
+        offsets.put_encoded(template, template.encode(0, [number], 1))
+    assert {place: value.offset for place, value in offsets.of_topic("orders").items()} == {
+        0: 2,
+        1: 3,
+    }
+
+
+def test_a_commit_that_comes_again_is_newer_than_what_transactions_have_pending() -> None:
+    offsets = OffsetStore()
+    template = commit_of([("orders", 0)])
+    offsets.put_pending(9, 1, "orders", 0, OLDER)
+    offsets.put_encoded(template, template.encode(0, [43], 2_000))
+    offsets.end_transaction(9, commit=True)
+    assert offsets.get("orders", 0) == OffsetCommitValue(43, -1, "", 2_000)
+
+
 def test_a_repeated_commit_is_in_the_groups_memory() -> None:
     group = Group("group")
     apply_packed(group, "orders", ((0, PACKED),))

@@ -109,6 +109,14 @@ def test_a_group_nobody_has_joined_yet_stays_a_group() -> None:
     assert pending.join().error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_group_is_told_by_its_members_alone_once_it_is_made() -> None:
+    story = Story()
+    story.stable("a")
+    assert story.group.durable is None
+    story.restart()
+    assert story.group.durable is None
+
+
 def test_static_members_are_still_themselves() -> None:
     story = Story()
     a = story.member("a", "one")
@@ -145,6 +153,20 @@ def test_records_too_old_to_have_a_rebalance_timeout_use_the_session_timeout() -
     story.record(GROUP, value)
     story.restart()
     assert story.classic.rebalance_timeout_ms == SESSION_MS
+
+
+def test_members_of_a_record_without_a_protocol_are_loaded_and_expire() -> None:
+    story = Story()
+    value = group_of("m")
+    value.protocol = None
+    story.record(GROUP, value)
+    story.restart()
+    assert story.state == "Stable"
+    m = story.member("m", member_id="m", generation=5)
+    assert m.heartbeat().error is ErrorCode.NONE
+    assert m.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    story.advance(SESSION_MS)
+    assert story.state == "Empty"
 
 
 @pytest.mark.parametrize("leader", [None, "gone"])
@@ -190,6 +212,28 @@ def test_a_tombstone_that_left_offsets_behind_left_a_simple_group() -> None:
     story.record(GROUP, None)
     story.restart()
     assert story.describe().state == "Empty"
+    assert story.classic.state_since == -1, "the log does not say"
+
+
+def test_a_group_is_to_be_remembered_while_its_record_or_an_offset_is_there() -> None:
+    group = Group("group")
+    apply(group, GROUP, group_of("m"))
+    assert not group.is_vacant
+    apply(group, KEY, committed(7))
+    apply(group, GROUP, None)
+    assert not group.is_vacant
+    apply(group, KEY, None)
+    assert group.is_vacant
+
+
+def test_a_tombstone_that_left_an_open_transaction_behind_left_a_simple_group() -> None:
+    story = Story()
+    apply(story.group, KEY, committed(2), 7, 10)
+    apply(story.group, GROUP, None)
+    assert not story.group.is_vacant
+    story.group.handle(Loaded(), story.context())
+    assert story.state == "Empty"
+    assert ask(story, [0], stable=True) == {0: (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)}
 
 
 def test_a_tombstone_takes_one_offset() -> None:
@@ -261,6 +305,15 @@ def test_of_two_transactions_the_later_offset_wins_whichever_ends_first() -> Non
         end_transaction(group, first, commit=True)
         end_transaction(group, second, commit=True)
         assert group.offsets.get("orders", 0) == committed(80)
+
+
+def test_transactions_of_several_producers_are_open_side_by_side() -> None:
+    group = Group("group")
+    apply(group, KEY, committed(70), 7, 10)
+    apply(group, OffsetCommitKey("group", "orders", 1), committed(80), 8, 11)
+    for producer_id in (7, 8):
+        end_transaction(group, producer_id, commit=True)
+    assert group.offsets.of_topic("orders") == {0: committed(70), 1: committed(80)}
 
 
 def test_a_tombstone_takes_the_pending_offsets_too() -> None:
