@@ -19,7 +19,7 @@ NOT_THERE: Mapping[int, tuple[str, str]] = {}
 
 IN_PART: Mapping[int, str] = {
     40: "transactional commits are loaded, not taken",
-    47: "as 40: WriteTxnMarkers is not served; the age of open transactions is not measured",
+    47: "as 40: WriteTxnMarkers is not served",
     53: "one node: what a cluster has to do is shown of two owners of one log",
     55: "as in Kafka the error names no partition, which librdkafka #5586 would have it do",
     58: "requests as clients send them; tests/clients has real ones",

@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from coordinator_server.observe.status import Census
+from coordinator_server.runtime.status import CoordinatorStatus
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.memory import MemoryStorage
 from protocol.errors import ErrorCode
@@ -130,6 +132,24 @@ async def test_stable_reads_wait_for_an_unfinished_transaction_over_restarts(loa
         seat = await load(storage=seat.desk.memory)
     seat = await load(marker(9, commit=False), storage=seat.desk.memory)
     assert (await seat.fetched(topics, stable=True))["orders", 0].offset == 1
+
+
+async def test_an_unfinished_transaction_is_seen_by_its_age_until_it_ends(load: Load) -> None:
+    """B47, redpanda #24637. Whoever is alerted by it can delete the group's offsets."""
+    seat = await load(committed(1), committed(2, producer_id=9))
+
+    def pending(seat: Seat) -> tuple[int, int | None]:
+        census = Census.whole(CoordinatorStatus(seat.desk.coordinator).census())
+        return census.pending_offsets, census.oldest_pending_ms
+
+    assert pending(seat) == (1, WALL)
+    again = await load(storage=seat.desk.memory)
+    assert pending(again) == (1, WALL)
+    again.delete_offsets(("orders", [0]))
+    await settle()
+    assert pending(again) == (0, None)
+    ended = await load(committed(2, producer_id=8), marker(8, commit=True))
+    assert pending(ended) == (0, None)
 
 
 async def test_deleting_a_group_forgets_what_its_open_transaction_would_commit(

@@ -5,11 +5,18 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
+from coordinator_server.group.reasons import (
+    OffsetsRemoved,
+    OffsetsRemovedReason,
+    Outcome,
+    RebalanceEvent,
+    RebalanceStarted,
+)
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.families import FAMILIES, PREFIX
 from coordinator_server.observe.metrics import (
     CoordinatorCollector,
+    JmxCollector,
     Names,
     make_registry,
 )
@@ -25,11 +32,11 @@ class Scraped:
         self.counters = Counters()
         self.timeline = Timeline()
         names = Names({12: "Heartbeat"}, {0: "NONE", 25: "UNKNOWN_MEMBER_ID"})
-        self.registry = make_registry(
-            CoordinatorCollector(
-                self.counters, status, self.timeline, lambda: NOW_MS, names, "1.2.3"
-            )
+        own = CoordinatorCollector(
+            self.counters, status, self.timeline, lambda: NOW_MS, names, "1.2.3"
         )
+        self.registry = make_registry(own)
+        self.jmx = JmxCollector(self.counters, status, own)
 
     def samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
         return {
@@ -114,6 +121,37 @@ def test_the_table_of_metrics_is_what_a_scrape_has(scraped: Scraped) -> None:
         assert family.documentation == described.help
         for sample in family.samples:
             assert set(sample.labels) - {"le"} == set(described.labels)
+
+
+def test_kafkas_own_figures_are_told_under_the_jmx_exporters_names(
+    scraped: Scraped, make_event: Callable[..., RebalanceEvent]
+) -> None:
+    scraped.counters.offset_commits = 5
+    for outcome in (Outcome.COMPLETED, Outcome.COMPLETED, Outcome.EMPTIED, Outcome.ABORTED):
+        scraped.counters.observe(make_event(outcome=outcome))
+    for offsets, reason in enumerate(OffsetsRemovedReason, start=1):
+        scraped.counters.observe(OffsetsRemoved("orders", reason, offsets))
+    samples = [sample for family in scraped.jmx.collect() for sample in family.samples]
+    told = {(sample.name, *sample.labels.values()): sample.value for sample in samples}
+    manager = "kafka_coordinator_group_groupmetadatamanager_"
+    coordinator = "kafka_server_group_coordinator_metrics_"
+    states = {"initial": 0, "loading": 0, "active": 50, "failed": 0, "closed": 0}
+    expected: dict[tuple[str, ...], float] = {
+        (f"{manager}numgroups",): 1,
+        (f"{manager}numgroupspreparingrebalance",): 0,
+        (f"{manager}numgroupscompletingrebalance",): 0,
+        (f"{manager}numgroupsstable",): 1,
+        (f"{manager}numgroupsdead",): 0,
+        (f"{manager}numgroupsempty",): 0,
+        (f"{manager}numoffsets",): 12,
+        (f"{coordinator}group_completed_rebalance_count",): 2,
+        (f"{coordinator}offset_commit_count",): 5,
+        (f"{coordinator}offset_expiration_count",): 2,
+        (f"{coordinator}offset_deletion_count",): 1 + 3,
+        (f"{coordinator}event_queue_size",): 0,
+        **{(f"{coordinator}num_partitions", name): count for name, count in states.items()},
+    }
+    assert told == expected
 
 
 def test_the_process_itself_is_measured_too(scraped: Scraped) -> None:
