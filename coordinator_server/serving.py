@@ -41,7 +41,7 @@ def calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
-    gc.set_threshold(50_000, 50, 100)
+    gc.set_threshold(5_000, 500, 100)
 
 
 def allow_many_files() -> None:
