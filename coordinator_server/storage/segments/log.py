@@ -136,7 +136,7 @@ class SegmentLog:
     @property
     def end_offset(self) -> int:
         """The offset the next record will have."""
-        return self._active.end_offset
+        return self._segments[-1].end_offset
 
     @property
     def size(self) -> int:
@@ -157,8 +157,11 @@ class SegmentLog:
         self.append_built(data, header.last_offset_delta, header.max_timestamp)
         return base_offset
 
-    def append_built(self, batch: bytes, last_offset_delta: int, max_timestamp: int) -> None:
-        """As `append`, of a batch that was built at `end_offset`; timestamps in milliseconds."""
+    def append_built(self, batch: bytes, last_offset_delta: int, max_timestamp: int) -> int:
+        """As `append`, of a batch that was built at `end_offset`; where the log ends then.
+
+        Timestamps are in milliseconds.
+        """
         if self.failed is not None:
             raise self.failed
         active = self._segments[-1]
@@ -167,16 +170,17 @@ class SegmentLog:
             or active.is_to_end(last_offset_delta, max_timestamp, self._segment_ms)
         ):
             self._roll()
-        active = self._segments[-1]
+            active = self._segments[-1]
         end_offset = active.end_offset + last_offset_delta + 1
         if self._entries is None:
             self._write(active, batch, end_offset)
-            return
+            return end_offset
         if active.length - active.size > MAX_KEPT_BACK:
             self.write_out()
         self._entries += entry(self.identity, active.end_offset, batch)
         with self._lock:
             active.keep_back(batch, end_offset, max_timestamp)
+        return end_offset
 
     def _write(self, active: Segment, batch: bytes, end_offset: int) -> None:
         try:

@@ -278,7 +278,9 @@ class Segment:
         """
         if self.end_offset + last_offset_delta - self.base_offset > LARGEST_DELTA:
             return True
-        began = self.first_timestamp()
+        began = self._first_timestamp
+        if began is None:
+            began = self.first_timestamp()
         return began >= 0 and max_timestamp - began > longest_ms
 
     def first_timestamp(self) -> int:

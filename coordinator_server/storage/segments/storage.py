@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -51,6 +52,8 @@ class SegmentPartitionLog:
         self._epochs = storage.epochs
         self._log = log
         self._closed = False
+        self._in_flight: deque[tuple[Appended, int, int]] = deque()
+        """Who waits for a batch, the offset behind it and its size; 0 of one without records."""
 
     async def load(self) -> AsyncIterator[Loaded]:
         """See PartitionLog; the event loop gets a turn every few milliseconds.
@@ -95,21 +98,31 @@ class SegmentPartitionLog:
         if not self.is_current():
             then(Fenced(f"partition {self.partition}, epoch {self.epoch}"))
             return
+        end, size = log.end_offset, 0
         if batch.records:
-            if batch.size > storage.max_append_bytes:
+            size = batch.size
+            if size > storage.max_append_bytes:
                 most = storage.max_append_bytes
-                raise TooLarge(f"a batch of {batch.size} bytes, at most {most} are taken")
-            built = batch.build(log.end_offset)
+                raise TooLarge(f"a batch of {size} bytes, at most {most} are taken")
             try:
-                log.append_built(built, batch.records - 1, batch.timestamp)
+                end = log.append_built(batch.build(end), batch.records - 1, batch.timestamp)
             except OSError as error:
-                storage.refused(self.partition, batch.size)
+                storage.refused(self.partition, size)
                 then(error)
                 return
-        follower = storage.followers.get(self.partition) if batch.records else None
-        storage.flusher.flush_then(
-            log, _Flushed(then, log, log.end_offset, batch.size, follower).tell
-        )
+        self._in_flight.append((then, end, size))
+        storage.flusher.flush_then(log, self._flushed)
+
+    def _flushed(self, error: OSError | None) -> None:
+        """Tell who waits for the oldest batch in flight that it is durable, or why not."""
+        then, end, size = self._in_flight.popleft()
+        if error is not None:
+            then(error)
+            return
+        then(end - 1)
+        follower = self._storage.followers.get(self.partition)
+        if follower is not None and size:
+            follower(self._log, end, size)
 
     def is_current(self) -> bool:
         """Whether no later tenure has begun."""
@@ -120,35 +133,6 @@ class SegmentPartitionLog:
         if not self._closed:
             self._closed = True
             await self._storage.retire(self.partition, self._log)
-
-
-class _Flushed:
-    """Who waits for a batch to be durable."""
-
-    __slots__ = ("_end", "_follower", "_log", "_size", "_then")
-
-    def __init__(
-        self,
-        then: Appended,
-        log: SegmentLog,
-        end: int,
-        size: int,
-        follower: Acknowledged | None,
-    ) -> None:
-        self._then = then
-        self._log = log
-        self._end = end
-        self._size = size
-        self._follower = follower
-
-    def tell(self, error: OSError | None) -> None:
-        """Tell them that it is, or why not."""
-        if error is not None:
-            self._then(error)
-            return
-        self._then(self._end - 1)
-        if self._follower is not None:
-            self._follower(self._log, self._end, self._size)
 
 
 class SegmentStorage:
