@@ -133,11 +133,11 @@ class Later:
 
     __slots__ = (
         "_commit",
-        "_frame",
         "_group_id",
         "_partitions",
         "_services",
         "_success",
+        "recognise",
         "request",
     )
 
@@ -156,16 +156,13 @@ class Later:
             raise ValueError("a partition that cannot exist")
         asked = _asked(None, request, topics, call.version)
         self.request = request
-        self._frame = CommitFrame(call.version, request, frame, body)
+        self.recognise = CommitFrame(call.version, request, frame, body).offsets_of
+        """The offsets, if a chunk is such a commit with its length and nothing else."""
         self._commit = services.coordinator.recommittal(group_id, asked)
         self._partitions = [(name, max(of_topic)) for name, of_topic in indexes]
         self._group_id = group_id
         self._services = services
         self._success = commit_accepted(call.version, topics)
-
-    def recognise(self, chunk: bytes) -> Sequence[int] | None:
-        """The offsets, if a chunk is such a commit with its length and nothing else."""
-        return self._frame.offsets_of(chunk)
 
     def serve(self, call: Call, offsets: Sequence[int]) -> bool:
         """Commit; the answer leaves when it is durable. False: nothing has happened."""
@@ -175,7 +172,7 @@ class Later:
         for topic, last in self._partitions:
             if readable_partitions(call, topic, services)[0] <= last:
                 return False
-        return self._commit(offsets, Ticket(partial(self._deliver, call)))
+        return self._commit(offsets, Ticket(partial(self._deliver, call)), call.now_ms)
 
     def _deliver(self, call: Call, result: Result) -> None:
         if isinstance(result, Refuse):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator_server.group.classic.members import renew
 from coordinator_server.group.classic.state import ClassicGroupState
 from coordinator_server.group.classic.validation import (
     fits,
@@ -112,12 +113,16 @@ def takes_again(group: GroupMemory, repeat: RepeatedCommit, ctx: Context) -> boo
     classic, asked, limits = group.classic, repeat.asked, ctx.limits
     if (
         classic is None
-        or refuse_commit(classic, asked) is not None
         or repeat.most_bytes > limits.max_append_bytes
         or repeat.longest_metadata > limits.offset_metadata_max_chars
     ):
         return False
-    if classic.state in (_S.STABLE, _S.PREPARING_REBALANCE):
+    if classic.state is _S.STABLE:
+        # Then nobody but members may commit, and that is a sign of life like any other.
+        return renew(classic, asked, ctx.now)
+    if refuse_commit(classic, asked) is not None:
+        return False
+    if classic.state is _S.PREPARING_REBALANCE:
         classic.renew_session(classic.members[asked.member_id], ctx.now)
     return True
 

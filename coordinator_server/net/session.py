@@ -270,8 +270,10 @@ class Session:
         later = familiar.later
         if later is None or not self._is_at_rest or (read := later.recognise(chunk)) is None:
             return False
-        self._now_ms, self._began = now_ms, perf_counter()
-        self.current = call = self._call(familiar.way, chunk[8:12], later.request)
+        began, caller = perf_counter(), self._asker.caller
+        self.current = call = SessionCall(
+            self, familiar.way, chunk[8:12], caller, later.request, now_ms, began
+        )
         try:
             if later.serve(call, read):
                 familiar.recognised()
@@ -378,7 +380,8 @@ class Session:
         else:
             counters.request_seconds[call.api_key].observe(perf_counter() - call.began)
             self._shell.wake()
-            self._settle()
+            if self._is_draining or self._broken is not None:
+                self._settle()
 
     def _measure(self) -> None:
         """Requests of one chunk are measured together: each has taken its share of the time."""

@@ -93,12 +93,14 @@ class GroupActor:
             self._arm()
         return True
 
-    def commit_again(self, repeat: RepeatedCommit, offsets: Sequence[int], token: Token) -> bool:
+    def commit_again(
+        self, repeat: RepeatedCommit, offsets: Sequence[int], token: Token, now: int
+    ) -> bool:
         """Take a repeated commit at once, if nothing is ahead of it and the group accepts it."""
         if self._busy or self._mailbox is not None:
             return False
         tenure, group = self._tenure, self.group
-        if not group.takes_again(repeat, tenure.context()):
+        if not group.takes_again(repeat, tenure.context(now)):
             return False
         self._busy = True
         try:

@@ -98,8 +98,8 @@ class Coordinator:
 
     def recommittal(
         self, group_id: str, asked: CommitOffsets
-    ) -> Callable[[Sequence[int], Token], bool]:
-        """A function of offsets and a token that makes a commit once more, with other offsets.
+    ) -> Callable[[Sequence[int], Token, int], bool]:
+        """A function that makes a commit once more, with other offsets, for a token, `now`.
 
         True: it was accepted, the token gets its result when it is durable. False: nothing has
         happened, and `submit` has to find the answer. `asked` is without a token. Raises

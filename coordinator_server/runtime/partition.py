@@ -104,11 +104,11 @@ class Partition:
         return tenure.actors.get(group_id)
 
     def commit_again(
-        self, group_id: str, repeat: RepeatedCommit, offsets: Sequence[int], token: Token
+        self, group_id: str, repeat: RepeatedCommit, offsets: Sequence[int], token: Token, now: int
     ) -> bool:
         """Take a repeated commit at once, if that can be; see Coordinator."""
         actor = self._actor(group_id)
-        return actor is not None and actor.commit_again(repeat, offsets, token)
+        return actor is not None and actor.commit_again(repeat, offsets, token, now)
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted: no group remembers an offset of theirs from now on."""

@@ -162,10 +162,10 @@ class Tenure:
 
     # --- for actors ---
 
-    def context(self) -> Context:
-        """The world as the coming turn sees it."""
+    def context(self, now: int | None = None) -> Context:
+        """The world as the coming turn sees it; `now` where somebody has looked already."""
         context = self._context
-        context.now = self._world.clock.monotonic_ms()
+        context.now = self._world.clock.monotonic_ms() if now is None else now
         context.wall = self._world.clock.wall_ms()
         return context
 
@@ -180,7 +180,7 @@ class Tenure:
                 self._world.observe(observation)
         if effects.writes:
             try:
-                self.writer.append(actor, effects.writes, self._context.wall)
+                self.writer.append(actor, effects.writes, self._context)
             except Exception as bug:
                 raise TurnFailed(event, effects) from bug
             self._watch()
@@ -191,15 +191,19 @@ class Tenure:
     ) -> None:
         """What `carry_out` does for a repeated commit, which its group has accepted."""
         effects = Effects()
-        effects.reply(token, repeat.accepted)
-        wall = self._context.wall
+        effects.replies.append(Reply(token, repeat.accepted))
+        writer = self.writer
         try:
-            encoded = self.writer.append_again(actor, repeat.template, offsets, wall)
+            encoded = writer.append_again(actor, repeat.template, offsets, self._context)
             actor.group.commit_again(repeat, encoded)
         except Exception as bug:
             raise TurnFailed(repeat.asked, effects) from bug
-        self._watch()
-        self._settle(actor, repeat.asked, effects)
+        if self._watchdog is None:
+            self._watch()
+        if self.ended:
+            self._settle(actor, repeat.asked, effects)
+        else:
+            writer.hold(actor, repeat.asked, effects)
 
     def _settle(self, actor: GroupActor, event: Event, effects: Effects) -> None:
         """Send, hold or refuse what a turn has to say."""
@@ -241,7 +245,8 @@ class Tenure:
         left = _REPLIES_PER_TURN
         while self._outbox and left > 0:
             left -= self._send_first(left)
-        self._renew_sessions()
+        if self._have_waited:
+            self._renew_sessions()
         if self._outbox:
             self._rest = asyncio.get_running_loop().call_soon(self._send_some)
         else:
@@ -308,8 +313,6 @@ class Tenure:
 
     def _renew_sessions(self) -> None:
         """Members that had to wait have their sessions start anew: one turn for all of a group."""
-        if not self._have_waited:
-            return
         have_waited, self._have_waited = self._have_waited, {}
         for actor, members in have_waited.items():
             if not self.ended:

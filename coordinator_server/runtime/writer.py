@@ -7,10 +7,10 @@ record of its own group, reads included, and for nothing else.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
 
+from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Effects, Write, WriteOffsets
 from coordinator_server.group.events import Event
 from coordinator_server.observe.counters import Histogram
@@ -59,10 +59,12 @@ class Writer:
         self._failed = failed
         self._open: NewBatch | None = None
         """Has at least one record."""
+        self._begun = 0
+        """When the turn was that began it, in monotonic milliseconds."""
         self._number = 1
         """The number the open batch will have."""
         self._in_flight: deque[int] = deque()
-        """The monotonic times at which the appends were begun that are not durable."""
+        """When those were begun that are not durable."""
         self._held: dict[int, list[Leaving]] = {}
         """By the number of the append they wait for."""
         self._is_flushed_soon = False
@@ -72,45 +74,51 @@ class Writer:
 
     @property
     def oldest_begun(self) -> int | None:
-        """When the oldest append in flight was begun (monotonic milliseconds)."""
+        """When the oldest append in flight got its first record (monotonic milliseconds)."""
         return self._in_flight[0] if self._in_flight else None
 
-    def append(self, actor: GroupActor, writes: Sequence[Write | WriteOffsets], wall: int) -> None:
+    def append(
+        self, actor: GroupActor, writes: Sequence[Write | WriteOffsets], ctx: Context
+    ) -> None:
         """Put a turn's records into the open batch; it leaves at the end of this loop turn.
 
         They stay together, unless they alone are too many for one append.
         """
-        batch = self._batch_of(wall)
+        batch = self._batch_of(ctx)
         before = batch.mark()
         for write in writes:
             _add(write, batch)
         if batch.size > self._max_bytes:
             batch.cut(before)
-            self._add_to_another(writes, wall)
+            self._add_to_another(writes, ctx)
         self._note(actor)
 
     def append_again(
-        self, actor: GroupActor, template: CommitTemplate, offsets: Sequence[int], wall: int
+        self, actor: GroupActor, template: CommitTemplate, offsets: Sequence[int], ctx: Context
     ) -> bytes:
         """`append` for a commit that has been laid out before; its encoded records."""
-        batch = self._batch_of(wall)
+        batch = self._batch_of(ctx)
         full = batch.records + template.records > MOST_RECORDS
         if batch.records and (full or batch.size + template.size > self._max_bytes):
             self._flush()
-            batch = self._batch_of(wall)
-        encoded = template.encode(batch.records, offsets, wall)
+            batch = self._batch_of(ctx)
+        encoded = template.encode(batch.records, offsets, ctx.wall)
         batch.add_encoded(encoded, template.records)
         self._note(actor)
         return encoded
 
-    def _batch_of(self, wall: int) -> NewBatch:
+    def _batch_of(self, ctx: Context) -> NewBatch:
         """The open batch; all its records are of one millisecond."""
         batch = self._open
         if batch is not None:
-            if batch.timestamp == wall:
+            if batch.timestamp == ctx.wall:
                 return batch
             self._flush()
-        self._open = batch = NewBatch(wall)
+        return self._begin(ctx)
+
+    def _begin(self, ctx: Context) -> NewBatch:
+        self._begun = ctx.now
+        self._open = batch = NewBatch(ctx.wall)
         return batch
 
     def _note(self, actor: GroupActor) -> None:
@@ -119,22 +127,22 @@ class Writer:
             self._is_flushed_soon = True
             self._soon(self._flush)
 
-    def _add_to_another(self, writes: Sequence[Write | WriteOffsets], wall: int) -> None:
+    def _add_to_another(self, writes: Sequence[Write | WriteOffsets], ctx: Context) -> None:
         """Begin a batch for what did not fit into the open one; several if there is no way."""
         self._flush()
-        self._open = batch = NewBatch(wall)
+        batch = self._begin(ctx)
         for write in writes:
             _add(write, batch)
         if batch.size <= self._max_bytes:
             return
-        self._open = batch = NewBatch(wall)
+        batch = self._begin(ctx)
         for each in (one for write in writes for one in _singly(write)):
             before = batch.mark()
             _add(each, batch)
             if batch.size > self._max_bytes and batch.records > 1:
                 batch.cut(before)
                 self._flush()
-                self._open = batch = NewBatch(wall)
+                batch = self._begin(ctx)
                 _add(each, batch)
 
     def holds_back(self, actor: GroupActor) -> bool:
@@ -171,14 +179,14 @@ class Writer:
         batch, self._open = self._open, None
         if self._stopped or batch is None or not batch.records:
             return
-        number, self._number = self._number, self._number + 1
-        self._in_flight.append(self._clock.monotonic_ms())
+        self._number += 1
+        self._in_flight.append(self._begun)
         try:
-            self._log.append(batch, partial(self._appended, number))
+            self._log.append(batch, self._appended)
         except Exception as error:  # noqa: BLE001 - an append may fail at once, too
             self._failed(error)
 
-    def _appended(self, number: int, result: int | BaseException) -> None:
+    def _appended(self, result: int | BaseException) -> None:
         """Appends become durable in their order; the first that fails ends the tenure."""
         if self._stopped:
             return
@@ -187,7 +195,7 @@ class Writer:
         if not isinstance(result, int):
             self._failed(result)
             return
-        self.durable = number
+        self.durable = number = self.durable + 1
         held = self._held.pop(number, None)
         if held is not None:
             self._release(held)

@@ -188,7 +188,7 @@ class Node:
                 assert isinstance(event.token, Ticket)
                 event.token.resolve(Fetched(found))
                 return
-        if isinstance(event, CommitOffsets) and self._commit_again(group, event):
+        if isinstance(event, CommitOffsets) and self._commit_again(group, event, now):
             return
         if isinstance(event, Heartbeat) and self.coordinator.renewal(group, event)(now, 1):
             assert isinstance(event.token, Ticket)
@@ -196,11 +196,11 @@ class Node:
         else:
             self.coordinator.submit(group, event)
 
-    def _commit_again(self, group: str, event: CommitOffsets) -> bool:
+    def _commit_again(self, group: str, event: CommitOffsets, now: int) -> bool:
         offsets = [p.committed_offset for topic in event.topics for p in topic.partitions]
         if sum(offsets) % 2 or event.retention_ms != -1:
             return False
-        return self.coordinator.recommittal(group, event)(offsets, event.token)
+        return self.coordinator.recommittal(group, event)(offsets, event.token, now)
 
     def topic_deleted(self, topic: str) -> None:
         """A live node hears of it; what a dead one misses is not made up for, as in Kafka."""

@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
+from coordinator_server.group.context import Context
 from coordinator_server.group.events import TopicsDeleted
 from coordinator_server.group.machine import Group
 from coordinator_server.observe.timeline import Timeline
@@ -86,9 +87,9 @@ def parked_replies_are_forgotten_when_the_tenure_ends() -> AbstractContextManage
 def tombstones_are_not_written() -> AbstractContextManager[Any]:
     real = Writer.append
 
-    def append(self: Writer, actor: GroupActor, writes: Any, wall: int) -> None:
+    def append(self: Writer, actor: GroupActor, writes: Any, ctx: Context) -> None:
         kept = [write for write in writes if write.value is not None]
-        real(self, actor, kept, wall)
+        real(self, actor, kept, ctx)
 
     return patch.object(Writer, "append", append)
 

@@ -67,7 +67,9 @@ class MailboxActor(WatchedActor):
         self._given.append(event)
         self._enqueue(event)
 
-    def commit_again(self, repeat: RepeatedCommit, offsets: Sequence[int], token: Token) -> bool:
+    def commit_again(
+        self, repeat: RepeatedCommit, offsets: Sequence[int], token: Token, now: int
+    ) -> bool:
         return False
 
 

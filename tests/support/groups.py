@@ -68,9 +68,9 @@ class FakeCoordinator:
 
     def recommittal(
         self, _group_id: str, _asked: CommitOffsets
-    ) -> Callable[[Sequence[int], Token], bool]:
+    ) -> Callable[[Sequence[int], Token, int], bool]:
         """Leave every commit to `submit`."""
-        return lambda _offsets, _token: False
+        return lambda _offsets, _token, _now: False
 
     def resolve(self, index: int, result: Result) -> None:
         """Answer the event that was submitted as number `index`."""

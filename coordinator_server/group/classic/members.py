@@ -17,7 +17,13 @@ from coordinator_server.group.classic.validation import (
 )
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import DONE, Effects, Left, LeftMember, Refuse, Rule
-from coordinator_server.group.events import Heartbeat, KickMember, Leave, LeavingMember
+from coordinator_server.group.events import (
+    CommitOffsets,
+    Heartbeat,
+    KickMember,
+    Leave,
+    LeavingMember,
+)
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import (
     Culprit,
@@ -48,8 +54,8 @@ def heartbeat(group: ClassicGroup, event: Heartbeat, ctx: Context, out: Effects)
     out.reply(event.token, refusal)
 
 
-def renew(group: ClassicGroup, event: Heartbeat, now: int) -> bool:
-    """Renew the member's session if all is well with it; else nothing happens here.
+def renew(group: ClassicGroup, event: Heartbeat | CommitOffsets, now: int) -> bool:
+    """Renew the session of who asks if all is well with it; else nothing happens here.
 
     Members may heartbeat between their JoinGroup and the leader's SyncGroup.
     """

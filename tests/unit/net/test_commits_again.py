@@ -38,10 +38,10 @@ class Recommitting(FakeCoordinator):
 
     def recommittal(
         self, group_id: str, asked: CommitOffsets
-    ) -> Callable[[Sequence[int], Token], bool]:
+    ) -> Callable[[Sequence[int], Token, int], bool]:
         self.asked.append((group_id, asked))
 
-        def commit(offsets: Sequence[int], token: Token) -> bool:
+        def commit(offsets: Sequence[int], token: Token, _now: int) -> bool:
             assert isinstance(token, Ticket)
             if self.all_is_well:
                 self.again.append((offsets, token))

@@ -41,11 +41,13 @@ class Again:
             True,
         )
         self._commit = office.coordinator.recommittal("group", asked)
+        self._clock = office.clock
 
     def __call__(self, *offsets: int) -> Request | None:
         """The request; None if it was not taken."""
         request = Request("OffsetCommit again")
-        return request if self._commit(offsets, Ticket(request.answered)) else None
+        now = self._clock.monotonic_ms()
+        return request if self._commit(offsets, Ticket(request.answered), now) else None
 
 
 def taken(request: Request | None) -> Request:
