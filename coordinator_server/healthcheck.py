@@ -1,27 +1,31 @@
 """Asks a server for a coordinator, over the Kafka protocol: healthy is who answers that.
 
-Ready is who lists its groups too: none of its partitions is being loaded any more. Version 0 of
-both requests works without knowing anything of the server.
+Ready is whose nodes all list their groups too: no partition is being loaded any more. Version 0 of
+these requests works without knowing anything of the server.
 """
 
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FIND_COORDINATOR, _LIST_GROUPS, _VERSION, _CORRELATION_ID = 10, 16, 0, 1
+_METADATA, _FIND_COORDINATOR, _LIST_GROUPS = 3, 10, 16
+_VERSION, _CORRELATION_ID = 0, 1
 _CLIENT_ID = "healthcheck"
 _GROUP = "coordinator-healthcheck"
 MAX_ANSWER_BYTES: Final = 1 << 28
 ENOUGH_BYTES: Final = 1 << 16
-"""Of an answer, that are read: a list of groups may be long, and how it begins is enough."""
+"""Of an answer, that are read: a list may be long, and how it begins is enough."""
 PAUSE_SECONDS: Final = 0.1
 """Between two attempts."""
 SHORTEST_SECONDS: Final = 0.05
 """For each step, however little time is left."""
+
+
+T = TypeVar("T")
 
 
 class Unhealthy(Exception):
@@ -43,7 +47,7 @@ def find_coordinator(host: str, port: int, timeout: float) -> str:
 
 
 def wait_until_ready(host: str, port: int, timeout: float, seconds: float) -> str:
-    """The same, as soon as the server has loaded its groups.
+    """The same, as soon as the server has loaded its groups; with several nodes, all of them.
 
     Args:
         host: of the server.
@@ -58,14 +62,14 @@ def wait_until_ready(host: str, port: int, timeout: float, seconds: float) -> st
     while True:
         step = max(min(timeout, deadline - time.monotonic()), SHORTEST_SECONDS)
         try:
-            return _converse(host, port, step, _ready)
+            return _ready(host, port, step)
         except Unhealthy as error:
             if time.monotonic() + PAUSE_SECONDS > deadline:
                 raise Unhealthy(f"not ready after {seconds:g} s: {error}") from None
         time.sleep(PAUSE_SECONDS)
 
 
-def _converse(host: str, port: int, timeout: float, ask: "Callable[[socket.socket], str]") -> str:
+def _converse(host: str, port: int, timeout: float, ask: "Callable[[socket.socket], T]") -> T:
     where = f"{host}:{port}"
     try:
         with socket.create_connection((host, port), timeout) as connection:
@@ -77,25 +81,43 @@ def _converse(host: str, port: int, timeout: float, ask: "Callable[[socket.socke
     except OSError as error:
         raise Unhealthy(f"{where}: {error.strerror or error}") from None
     except (struct.error, UnicodeDecodeError):
-        raise Unhealthy(f"{where}: that is no answer to FindCoordinator or ListGroups") from None
+        raise Unhealthy(f"{where}: that is no answer of a Kafka server") from None
 
 
-def _ready(connection: socket.socket) -> str:
-    coordinator = _coordinator(connection)
-    answer = _ask(connection, _LIST_GROUPS, b"")
-    (error,) = struct.unpack_from(">h", answer)
+def _ready(host: str, port: int, timeout: float) -> str:
+    coordinator = _converse(host, port, timeout, _coordinator)
+    nodes = _converse(host, port, timeout, _nodes)
+    # Who is alone may have another address for others than for us.
+    for node in nodes if len(nodes) > 1 else [(host, port)]:
+        _converse(*node, timeout, _list_groups)
+    return coordinator
+
+
+def _nodes(connection: socket.socket) -> list[tuple[str, int]]:
+    """Metadata of version 0 begins with the brokers."""
+    answer = _ask(connection, _METADATA, struct.pack(">i", 0))
+    (count,), at = struct.unpack_from(">i", answer), 4
+    nodes = []
+    for _ in range(count):
+        host, at = _read_text(answer, at + 4)
+        nodes.append((host, *struct.unpack_from(">i", answer, at)))
+        at += 4
+    return nodes
+
+
+def _list_groups(connection: socket.socket) -> None:
+    (error,) = struct.unpack_from(">h", _ask(connection, _LIST_GROUPS, b""))
     if error:
         raise Unhealthy(f"ListGroups answers error {error}: groups are being loaded")
-    return coordinator
 
 
 def _coordinator(connection: socket.socket) -> str:
     answer = _ask(connection, _FIND_COORDINATOR, _text(_GROUP))
-    error, _node_id, length = struct.unpack_from(">hih", answer)
+    (error,) = struct.unpack_from(">h", answer)
     if error:
         raise Unhealthy(f"FindCoordinator answers error {error}: no coordinator available yet")
-    host = answer[8 : 8 + length].decode()
-    (port,) = struct.unpack_from(">i", answer, 8 + length)
+    host, at = _read_text(answer, 6)
+    (port,) = struct.unpack_from(">i", answer, at)
     return f"{host}:{port}"
 
 
@@ -114,6 +136,13 @@ def _ask(connection: socket.socket, api_key: int, body: bytes) -> bytes:
 
 def _text(text: str) -> bytes:
     return struct.pack(">h", len(text)) + text.encode()
+
+
+def _read_text(answer: bytes, at: int) -> tuple[str, int]:
+    """A text, and where it ends."""
+    (length,) = struct.unpack_from(">h", answer, at)
+    end = at + 2 + length
+    return answer[at + 2 : end].decode(), end
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

@@ -139,7 +139,7 @@ def refuse_commit(group: ClassicGroup, event: CommitOffsets) -> Refuse | None:
         return Refuse(
             ErrorCode.UNKNOWN_MEMBER_ID,
             Rule.COMMIT_WITHOUT_MEMBERSHIP,
-            f"the group has {len(group.members)} members; only they may commit",
+            f"only members may commit, and it has {len(group.members)}",
         )
     if group.state is _S.COMPLETING_REBALANCE:
         return Refuse(

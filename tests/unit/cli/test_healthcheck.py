@@ -55,9 +55,9 @@ def test_a_server_that_names_a_coordinator_is_healthy(kafka: Serve) -> None:
     ("reply", "message"),
     [
         (answer(error=15), "error 15"),
-        (answer(correlation_id=2), "no answer to FindCoordinator"),
+        (answer(correlation_id=2), "no answer of a Kafka server"),
         (answer()[:9], "closed"),
-        (struct.pack(">i", 3) + b"abc", "no answer to FindCoordinator"),
+        (struct.pack(">i", 3) + b"abc", "no answer of a Kafka server"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "that is no Kafka listener"),
         (b"", "closed"),
     ],
@@ -94,14 +94,32 @@ def listed(error: int = 0) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+def nodes(*ports: int) -> bytes:
+    """Metadata, which goes on with what nobody reads."""
+    places = b"".join(
+        struct.pack(">ih", number, 9) + b"127.0.0.1" + struct.pack(">i", port)
+        for number, port in enumerate(ports)
+    )
+    body = struct.pack(">ii", 1, len(ports)) + places + b"topics"
+    return struct.pack(">i", len(body)) + body
+
+
 def test_a_server_is_awaited_until_its_groups_are_loaded(kafka: Serve) -> None:
-    port = kafka([], [answer(15)], [answer(), listed(14)], [answer(), listed()])
+    loading = [answer()], [nodes(1)], [listed(14)]
+    port = kafka([], [answer(15)], *loading, [answer()], [nodes(1)], [listed()])
+    code, out, err = invoke("healthcheck", "--bootstrap", f"127.0.0.1:{port}", "--wait", "30")
+    assert (code, out, err) == (0, "coordinator at host:9092\n", "")
+
+
+def test_all_nodes_of_a_server_are_awaited(kafka: Serve) -> None:
+    first, second = kafka([listed()], [listed()]), kafka([listed(14)], [listed()])
+    port = kafka(*([answer()], [nodes(first, second)]) * 2)
     code, out, err = invoke("healthcheck", "--bootstrap", f"127.0.0.1:{port}", "--wait", "30")
     assert (code, out, err) == (0, "coordinator at host:9092\n", "")
 
 
 def test_a_server_that_does_not_become_ready_is_told_with_what_it_lacked(kafka: Serve) -> None:
-    port = kafka([answer(), listed(14)])
+    port = kafka([answer()], [nodes(1)], [listed(14)])
     code, out, err = invoke("healthcheck", "--bootstrap", f"127.0.0.1:{port}", "--wait", "0.05")
     assert (code, out) == (1, "")
     assert err == (
