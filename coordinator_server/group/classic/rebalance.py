@@ -60,7 +60,11 @@ def prepare_rebalance_or_complete_join(
 
 
 def prepare_rebalance(group: ClassicGroup, cause: Round, ctx: Context, out: Effects) -> None:
-    """Enter PreparingRebalance: members have the rebalance timeout to join."""
+    """Enter PreparingRebalance: members have the rebalance timeout to join.
+
+    Where there is no initial delay, who has been handed out an id is waited for until the next
+    look, as in Kafka: a crowd that starts together shares a generation. Who is alone goes on.
+    """
     if group.state is _S.COMPLETING_REBALANCE:
         refuse_parked_syncs(
             group,
@@ -87,7 +91,7 @@ def prepare_rebalance(group: ClassicGroup, cause: Round, ctx: Context, out: Effe
     if started is not None:
         out.observed.append(started)
     group.transition_to(_S.PREPARING_REBALANCE, ctx.wall)
-    if initial:
+    if initial and (ctx.limits.initial_rebalance_delay_ms or group.pending):
         _delay_initial_rebalance(group, ctx)
     elif group.has_all_members_joined:
         complete_join(group, ctx, out)

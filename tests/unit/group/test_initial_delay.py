@@ -15,11 +15,22 @@ def test_the_first_member_waits_for_the_delay() -> None:
     assert story.advance(1) == [request]
 
 
-def test_without_a_delay_the_first_member_is_answered_at_the_next_look() -> None:
+def test_without_a_delay_a_first_member_that_is_alone_is_answered_at_once() -> None:
     story = Story(limits=Limits(initial_rebalance_delay_ms=0))
     request = story.member("a").enter()
-    assert request.is_parked
-    assert story.advance(0) == [request]
+    assert request.joined.generation == 1
+    assert story.state == "CompletingRebalance"
+
+
+def test_without_a_delay_members_that_come_together_are_answered_at_the_next_look() -> None:
+    story = Story(limits=Limits(initial_rebalance_delay_ms=0))
+    members = [story.member(name) for name in "abc"]
+    for member in members:
+        assert member.join().error is ErrorCode.MEMBER_ID_REQUIRED
+    requests = [member.join() for member in members[:2]]
+    assert all(request.is_parked for request in requests)
+    assert story.advance(0) == requests
+    assert {request.joined.generation for request in requests} == {1}
 
 
 def test_the_delay_is_extended_by_every_newcomer() -> None:

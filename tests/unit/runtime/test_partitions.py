@@ -313,6 +313,7 @@ async def test_groups_are_listed_with_type_and_state(office: Office) -> None:
 
 
 async def test_a_partition_taken_away_is_given_up_at_once(office: Office) -> None:
+    office.group().member("b").join()
     parked = office.group().member("a", "one").join()
     await settle()
     await asyncio.wait_for(office.coordinator._on_lost(0), timeout=10)

@@ -22,11 +22,11 @@ from tests.unit.runtime.test_holding import stable
 
 async def everybody_waits(office: Office) -> dict[str, Request]:
     """A parked Join, a parked Sync, and answers held behind an append in flight."""
-    a, b = (office.group("syncing").member(name, name, session=60_000) for name in "ab")
+    a, b = (office.group("syncing").member(name, session=60_000) for name in "ab")
     await stable(office, "joining", session=60_000)
-    a.join()
-    b.join()
-    await settle()
+    for member in (a, b, a, b):
+        member.join()
+        await settle()
     await office.timers.advance(0)
     office.group("joining").member("d", "four").join()
     waiting = {"sync": b.sync()}
