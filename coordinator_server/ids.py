@@ -7,9 +7,8 @@ from uuid import UUID, uuid4
 _FIRST_BASE64_DIGIT_MINUS = 62
 
 
-_UUID_4 = 0x4000_8000_0000_0000_0000
-"""Version 4, variant of RFC 9562; the other bits are chance."""
-_UUID_CHANCE = (1 << 128) - 1 & ~0xF000_C000_0000_0000_0000
+_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+"""The digit of a UUID that begins with the variant of RFC 9562; its other two bits are chance."""
 
 
 class SystemIds:
@@ -17,8 +16,11 @@ class SystemIds:
 
     def member_suffix(self) -> str:
         """The `<uuid>` of a generated member id `<client id>-<uuid>`, as `str(uuid4())`."""
-        digits = f"{int.from_bytes(urandom(16), 'big') & _UUID_CHANCE | _UUID_4:032x}"
-        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        digits = urandom(16).hex()
+        variant = _VARIANTS[digits[16]]
+        return (
+            f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+        )
 
     def topic_id(self) -> UUID:
         """A new topic id whose base64 form does not begin with '-', as Kafka's Uuid.randomUuid."""

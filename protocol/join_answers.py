@@ -1,9 +1,11 @@
 """Answers to JoinGroup and SyncGroup that thousands of members get at once, from a template each.
 
 All members of a generation are told the same but for one field near the end: their id, and what
-they are assigned. They are the same bytes the encoders of their messages write.
+they are assigned. The leader is told of thousands. They are the same bytes the encoders of their
+messages write; texts have been found to fit.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -13,9 +15,17 @@ from protocol.encoder import string_length
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.varints import uvarint
+from protocol.writing import text_bytes
 
 JOIN_FLEXIBLE: Final = 6
+JOIN_INSTANCES: Final = 5
+"""The first version of JoinGroup with group instance ids."""
+JOIN_SKIPS: Final = 9
+"""The first version that can tell a leader to skip the assignment."""
 SYNC_FLEXIBLE: Final = 4
+
+Member = tuple[str, str | None, bytes]
+"""A member as its leader is told of it: id, group instance id, metadata."""
 
 
 def follower_joined(
@@ -28,6 +38,56 @@ def follower_joined(
 ) -> bytes:
     """The body of a JoinGroup response (0-9) without members."""
     head = _join_head(version, generation, protocol_type, protocol_name, leader)
+    return _to_nobody_else(version, head, member_id)
+
+
+def not_joined(version: int, error: int, protocol_name: str | None, member_id: str) -> bytes:
+    """The body of a JoinGroup response (0-9) with an error."""
+    head = _join_head(version, -1, None, protocol_name, "", error)
+    return _to_nobody_else(version, head, member_id)
+
+
+def leader_joined(
+    version: int,
+    generation: int,
+    protocol_type: str | None,
+    protocol_name: str | None,
+    leader: str,
+    member_id: str,
+    members: Sequence[Member],
+    *,
+    skip_assignment: bool = False,
+) -> bytes:
+    """The body of a JoinGroup response (0-9) that tells of the members."""
+    head = _join_head(version, generation, protocol_type, protocol_name, "")
+    skips = (b"\1" if skip_assignment else b"\0") if version >= JOIN_SKIPS else b""
+    if version >= JOIN_FLEXIBLE:
+        parts = [head[: -1 - len(skips)], _compact(leader), skips, _compact(member_id)]
+        parts.append(uvarint(len(members) + 1))
+        for name, instance_id, metadata in members:
+            parts += (
+                _compact(name),
+                b"\0" if instance_id is None else _compact(instance_id),
+                uvarint(len(metadata) + 1),
+                metadata,
+                b"\0",
+            )
+        parts.append(b"\0")
+        return b"".join(parts)
+    parts = [head[:-2], text_bytes(leader), text_bytes(member_id)]
+    parts.append(len(members).to_bytes(4, "big"))
+    for name, instance_id, metadata in members:
+        instance = text_bytes(instance_id) if version >= JOIN_INSTANCES else b""
+        parts += (text_bytes(name), instance, len(metadata).to_bytes(4, "big"), metadata)
+    return b"".join(parts)
+
+
+def _compact(text: str) -> bytes:
+    raw = text.encode()
+    return string_length(len(raw) + 1) + raw
+
+
+def _to_nobody_else(version: int, head: bytes, member_id: str) -> bytes:
     raw = member_id.encode()
     if version >= JOIN_FLEXIBLE:
         return b"".join((head, string_length(len(raw) + 1), raw, b"\1\0"))
@@ -51,9 +111,11 @@ def _join_head(
     protocol_type: str | None,
     protocol_name: str | None,
     leader: str,
+    error: int = 0,
 ) -> bytes:
     """Up to the member id, which is empty here, like the members that follow it."""
     response = JoinGroupResponse(
+        error_code=error,
         generation_id=generation,
         protocol_type=protocol_type,
         protocol_name=protocol_name,

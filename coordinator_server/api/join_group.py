@@ -16,17 +16,14 @@ from coordinator_server.group.events import Join
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import Ticket
 from protocol.errors import ErrorCode
-from protocol.join_answers import follower_joined
-from protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-)
+from protocol.join_answers import follower_joined, leader_joined, not_joined
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_WITH_REBALANCE_TIMEOUT = 1
 FIRST_WITH_KNOWN_MEMBER_ID = 4
 FIRST_WITH_NULL_PROTOCOL = 7
 FIRST_WITH_SKIP_ASSIGNMENT = 9
+_READ, _GROUP = Operation.READ, Resource.GROUP
 
 
 def handle(call: Call, request: JoinGroupRequest, services: Services) -> JoinGroupResponse | None:
@@ -64,9 +61,9 @@ def refuse(_request: JoinGroupRequest, error: ErrorCode, version: int) -> JoinGr
 
 def _check(call: Call, request: JoinGroupRequest, services: Services) -> ErrorCode | None:
     config = services.config
-    group_id, read = request.group_id, Operation.READ
-    if not services.authorizer.allowed(call.caller, read, Resource.GROUP, group_id):
-        return not_authorized(call, services, read, group_id, request.member_id)
+    group_id = request.group_id
+    if not services.authorizer.allowed(call.caller, _READ, _GROUP, group_id):
+        return not_authorized(call, services, _READ, group_id, request.member_id)
     if not group_id:
         return empty_group_id(call, services, request.member_id)
     shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
@@ -88,32 +85,27 @@ def _deliver(call: Call, result: Result) -> None:
         _answer_joined(call, result)
     else:
         assert isinstance(result, Refuse)
-        call.answer(_error(call.version, result.error, result.member_id))
+        version, error = call.version, result.error
+        name = _protocol_name(version, None)
+        call.answer_body(not_joined(version, error, name, result.member_id), error)
 
 
 def _answer_joined(call: Call, result: Joined) -> None:
     """Only a leader, or a static member that comes back, is told of more than itself."""
     version = call.version
+    told = (
+        version,
+        result.generation,
+        result.protocol_type,
+        _protocol_name(version, result.protocol_name),
+        result.leader,
+        result.member_id,
+    )
     if result.members or result.skip_assignment:
-        call.answer(_joined(version, result))
-        return
-    name = _protocol_name(version, result.protocol_name)
-    body = follower_joined(
-        version, result.generation, result.protocol_type, name, result.leader, result.member_id
-    )
-    call.answer_body(body)
-
-
-def _joined(version: int, result: Joined) -> JoinGroupResponse:
-    return JoinGroupResponse(
-        generation_id=result.generation,
-        protocol_type=result.protocol_type,
-        protocol_name=_protocol_name(version, result.protocol_name),
-        leader=result.leader,
-        skip_assignment=result.skip_assignment,
-        member_id=result.member_id,
-        members=[JoinGroupResponseMember(*member) for member in result.members],
-    )
+        skips = result.skip_assignment
+        call.answer_body(leader_joined(*told, result.members, skip_assignment=skips))
+    else:
+        call.answer_body(follower_joined(*told))
 
 
 def _error(version: int, error: ErrorCode, member_id: str) -> JoinGroupResponse:

@@ -18,7 +18,7 @@ from protocol.join_answers import synced
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_WITH_PROTOCOL = 5
-_READ = Operation.READ
+_READ, _GROUP = Operation.READ, Resource.GROUP
 
 
 def handle(call: Call, request: SyncGroupRequest, services: Services) -> SyncGroupResponse | None:
@@ -55,7 +55,7 @@ def _check(call: Call, request: SyncGroupRequest, services: Services) -> ErrorCo
             "from version 5 on a SyncGroup has to name protocol type and protocol",
         )
         return refused(call, services, request.group_id, refuse, request.member_id)
-    if not services.authorizer.allowed(call.caller, _READ, Resource.GROUP, request.group_id):
+    if not services.authorizer.allowed(call.caller, _READ, _GROUP, request.group_id):
         return not_authorized(call, services, _READ, request.group_id, request.member_id)
     return None if request.group_id else empty_group_id(call, services, request.member_id)
 

@@ -19,7 +19,6 @@ from coordinator_server.group.classic.rebalance import (
 )
 from coordinator_server.group.classic.state import (
     ClassicGroup,
-    ClassicGroupState,
 )
 from coordinator_server.group.classic.sync import sync
 from coordinator_server.group.classic.ticks import tick
@@ -70,8 +69,6 @@ from coordinator_server.group.replay import apply, apply_encoded, apply_packed, 
 from protocol.records import (
     GroupMetadataKey,
 )
-
-_S = ClassicGroupState
 
 
 class TurnFailed(Exception):

@@ -76,7 +76,7 @@ class Partition:
     def submit(self, group_id: str, event: Event) -> None:
         """Serve an event, or say why not."""
         tenure = self.tenure
-        if self.state is PartitionState.ACTIVE and tenure is not None and tenure.log.is_current():
+        if self.state is _ACTIVE and tenure is not None and tenure.log.is_current():
             tenure.submit(group_id, event)
             return
         failure = _REFUSALS.get(self.state, Failure.TENURE_ENDED)

@@ -115,7 +115,9 @@ def tell_refusal(group: Group, event: Event, reply: Reply, ear: Ear) -> None:
     """A group has refused a request, or one that was parked before."""
     refuse, asked = reply.result, reply.asked
     assert isinstance(refuse, Refuse), "only refusals are told"
-    if asked is not None:
+    if refuse.rule in _NOT_EXPLAINED:
+        ear.counters.refusals[refuse.rule] += 1
+    elif asked is not None:
         tell_refused(ear, group.group_id, asked.api, refuse, asked.member)
     else:
         tell_refused(ear, group.group_id, _api(event), refuse, _who(group.classic, event))

@@ -3,6 +3,9 @@
 Follows Kafka's `classicGroupJoinToClassicGroup` and what it calls.
 """
 
+from typing import Final
+
+from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.election import joined_members, select_protocol
 from coordinator_server.group.classic.rebalance import (
     current_generation,
@@ -16,7 +19,6 @@ from coordinator_server.group.classic.rebalance import (
 )
 from coordinator_server.group.classic.state import (
     ClassicGroup,
-    ClassicGroupState,
     ClassicMember,
     PendingMember,
 )
@@ -33,8 +35,6 @@ from coordinator_server.group.events import Join
 from coordinator_server.group.reasons import RebalanceReason, RemovalReason, Round
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey, encode_value
-
-_S = ClassicGroupState
 
 
 def refuse_texts(group_id: str, event: Join) -> Refuse | None:
@@ -91,7 +91,7 @@ def _has_room(group: ClassicGroup, event: Join, max_size: int) -> bool:
     if not member_id and event.group_instance_id is not None:
         member_id = group.static_members.get(event.group_instance_id, "")
     member = group.members.get(member_id)
-    if group.state is not _S.PREPARING_REBALANCE:
+    if group.state is not states.PREPARING_REBALANCE:
         return member is not None
     awaits = member is not None and member.join_token is not None
     return awaits or group.awaiting_join < max_size
@@ -139,15 +139,10 @@ def _require_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effe
     group.add_pending(
         member_id, PendingMember(event.client_id, event.client_host, ctx.now, deadline)
     )
-    out.reply(
-        event.token,
-        Refuse(
-            ErrorCode.MEMBER_ID_REQUIRED,
-            Rule.MEMBER_ID_REQUIRED,
-            f"join again as {member_id!r}",
-            member_id,
-        ),
-    )
+    out.reply(event.token, Refuse(*_ID_REQUIRED, f"join again as {member_id!r}", member_id))
+
+
+_ID_REQUIRED: Final = (ErrorCode.MEMBER_ID_REQUIRED, Rule.MEMBER_ID_REQUIRED)
 
 
 def _add_member(
@@ -168,14 +163,17 @@ def _add_member(
         event.protocols,
     )
     member.is_new = True
-    if group.state is _S.PREPARING_REBALANCE and group.previous_state is _S.EMPTY:
+    if group.state is states.PREPARING_REBALANCE and group.previous_state is states.EMPTY:
         group.new_member_added = True
     group.add(member, event.protocol_type, event.token)
     member.session_deadline = group.purgatory.watch(ctx.now + ctx.limits.new_member_join_timeout_ms)
-    group.history.note().joined.append(member.culprit)
-    prepare_rebalance_or_complete_join(
-        group, _cause(RebalanceReason.MEMBER_JOINED, member, event), ctx, out
-    )
+    culprit = member.culprit
+    group.history.note().joined.append(culprit)
+    cause = Round(_MEMBER_JOINED, culprit, event.client_reason)
+    prepare_rebalance_or_complete_join(group, cause, ctx, out)
+
+
+_MEMBER_JOINED: Final = RebalanceReason.MEMBER_JOINED
 
 
 def _cause(reason: RebalanceReason, member: ClassicMember, event: Join) -> Round:
@@ -197,13 +195,13 @@ def _join_with_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Ef
     unchanged = member.protocols == tuple(event.protocols)
     leads = group.leader == member.member_id
     match group.state:
-        case _S.PREPARING_REBALANCE:
+        case states.PREPARING_REBALANCE:
             _update_member(group, member, event, out)
             maybe_complete_join_phase(group, ctx, out)
-        case _S.COMPLETING_REBALANCE if unchanged:
+        case states.COMPLETING_REBALANCE if unchanged:
             # It may not have received the answer to its JoinGroup.
             out.reply(event.token, current_generation(group, member))
-        case _S.STABLE if unchanged and not leads:
+        case states.STABLE if unchanged and not leads:
             out.reply(event.token, current_generation(group, member))
         case _:
             # A leader that joins again wants a rebalance for reasons of its own, such as
@@ -247,9 +245,9 @@ def _join_static(
     member = _replace_static(group, group.members[old_member_id], member_id, event, ctx, out)
     cause = _cause(RebalanceReason.STATIC_REPLACED, member, event)
     match group.state:
-        case _S.STABLE if _may_return(group, ctx):
+        case states.STABLE if _may_return(group, ctx):
             _return_static(group, member, leader_before, event, out)
-        case _S.STABLE | _S.COMPLETING_REBALANCE:
+        case states.STABLE | states.COMPLETING_REBALANCE:
             # In CompletingRebalance the leader may already be assigning to the old member id.
             group.park_join(member, event.token)
             prepare_rebalance(group, cause, ctx, out)

@@ -1,5 +1,6 @@
 """How members stay, leave and expire: Heartbeat, LeaveGroup and session timeouts."""
 
+from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.rebalance import (
     complete_join,
     evict,
@@ -8,7 +9,7 @@ from coordinator_server.group.classic.rebalance import (
     refuse_parked,
     removed,
 )
-from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState, ClassicMember
+from coordinator_server.group.classic.state import ClassicGroup, ClassicMember
 from coordinator_server.group.classic.validation import (
     refuse_generation,
     refuse_member,
@@ -33,9 +34,6 @@ from coordinator_server.group.reasons import (
     Round,
 )
 from protocol.errors import ErrorCode
-
-_S = ClassicGroupState
-_PREPARING = _S.PREPARING_REBALANCE
 
 
 def heartbeat(group: ClassicGroup, event: Heartbeat, ctx: Context, out: Effects) -> None:
@@ -64,7 +62,7 @@ def renew(group: ClassicGroup, event: Heartbeat | CommitOffsets, now: int) -> bo
     if (
         member is None
         or event.generation != group.generation
-        or group.state is _PREPARING
+        or group.state is states.PREPARING_REBALANCE
         or (instance_id is not None and group.static_members.get(instance_id) != member_id)
     ):
         return False
@@ -116,7 +114,7 @@ def kick(group: ClassicGroup, event: KickMember, ctx: Context, out: Effects) -> 
 
 def _rebalance_without(group: ClassicGroup, cause: Round, ctx: Context, out: Effects) -> None:
     """Somebody is gone by its own or somebody's will; the rest share its partitions."""
-    if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+    if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
         prepare_rebalance(group, cause, ctx, out)
     else:
         group.history.further_round(cause)
@@ -174,7 +172,7 @@ def _take_out_pending(
 
 def _note_wait(group: ClassicGroup, culprit: Culprit, ctx: Context) -> None:
     """Somebody goes who has not joined; the initial delay waits for nobody."""
-    if group.state is _S.PREPARING_REBALANCE and group.previous_state is not _S.EMPTY:
+    if group.state is states.PREPARING_REBALANCE and group.previous_state is not states.EMPTY:
         group.history.was_held_up_by(culprit, ctx.now)
 
 
@@ -193,7 +191,7 @@ def session_deadline_passed(
         _note_wait(group, member.culprit, ctx)
     evict(group, member, RemovalReason.SESSION_EXPIRED, out)
     cause = Round(RebalanceReason.SESSION_EXPIRED, member.culprit, None)
-    if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+    if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
         prepare_rebalance(group, cause, ctx, out)
     else:
         _go_on_without(group, cause, ctx, out)
@@ -205,7 +203,7 @@ def pending_deadline_passed(
     """Forget a member id that was handed out and never used."""
     culprit = _take_out_pending(group, member_id, RemovalReason.PENDING_EXPIRED, ctx, out)
     cause = Round(RebalanceReason.PENDING_EXPIRED, culprit, None)
-    if group.state is _S.PREPARING_REBALANCE:
+    if group.state is states.PREPARING_REBALANCE:
         _go_on_without(group, cause, ctx, out)
 
 

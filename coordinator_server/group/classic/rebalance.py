@@ -7,6 +7,7 @@ Follows `prepareRebalance`, `completeClassicGroupJoin` and their neighbours in K
 from collections.abc import Mapping
 from typing import Final
 
+from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.election import (
     elect_joined_leader,
     joined_members,
@@ -14,7 +15,6 @@ from coordinator_server.group.classic.election import (
 )
 from coordinator_server.group.classic.state import (
     ClassicGroup,
-    ClassicGroupState,
     ClassicMember,
 )
 from coordinator_server.group.classic.story import headers, history_key, story_bytes
@@ -42,8 +42,6 @@ from protocol.records import (
     encode_value,
 )
 
-_S = ClassicGroupState
-
 SHORTEST_POSTPONEMENT_MS: Final = 1_000
 """Members may ask for a rebalance timeout of 0; nobody is looked for in a busy loop."""
 
@@ -65,7 +63,7 @@ def prepare_rebalance(group: ClassicGroup, cause: Round, ctx: Context, out: Effe
     Where there is no initial delay, who has been handed out an id is waited for until the next
     look, as in Kafka: a crowd that starts together shares a generation. Who is alone goes on.
     """
-    if group.state is _S.COMPLETING_REBALANCE:
+    if group.state is states.COMPLETING_REBALANCE:
         refuse_parked_syncs(
             group,
             Refuse(
@@ -78,7 +76,7 @@ def prepare_rebalance(group: ClassicGroup, cause: Round, ctx: Context, out: Effe
         )
     group.pending_sync = NOTHING
     group.purgatory.sync = None
-    initial = group.state is _S.EMPTY
+    initial = group.state is states.EMPTY
     started = group.history.begin(
         group.group_id,
         cause,
@@ -90,7 +88,7 @@ def prepare_rebalance(group: ClassicGroup, cause: Round, ctx: Context, out: Effe
     )
     if started is not None:
         out.observed.append(started)
-    group.transition_to(_S.PREPARING_REBALANCE, ctx.wall)
+    group.transition_to(states.PREPARING_REBALANCE, ctx.wall)
     if initial and (ctx.limits.initial_rebalance_delay_ms or group.pending):
         _delay_initial_rebalance(group, ctx)
     elif group.has_all_members_joined:
@@ -101,11 +99,11 @@ def prepare_rebalance(group: ClassicGroup, cause: Round, ctx: Context, out: Effe
 
 def force_rebalance(group: ClassicGroup, event: ForceRebalance, ctx: Context, out: Effects) -> None:
     """An operator lets the members join anew; one rebalance at a time."""
-    if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+    if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
         cause = Round(RebalanceReason.ADMIN_REBALANCE, NOBODY, event.client_reason)
         out.reply(event.token, DONE)
         prepare_rebalance(group, cause, ctx, out)
-    elif group.state is _S.PREPARING_REBALANCE:
+    elif group.state is states.PREPARING_REBALANCE:
         detail = "the group is rebalancing already: members are joining"
         refusal = Refuse(ErrorCode.REBALANCE_IN_PROGRESS, Rule.REBALANCE_UNDER_WAY, detail)
         out.reply(event.token, refusal)
@@ -129,8 +127,8 @@ def _delay_initial_rebalance(group: ClassicGroup, ctx: Context) -> None:
 def maybe_complete_join_phase(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     """End the join phase if everybody is there, unless this is the initial delay."""
     if (
-        group.state is _S.PREPARING_REBALANCE
-        and group.previous_state is not _S.EMPTY
+        group.state is states.PREPARING_REBALANCE
+        and group.previous_state is not states.EMPTY
         and group.has_all_members_joined
     ):
         complete_join(group, ctx, out)
@@ -168,12 +166,12 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     group.history.join_phase_ended(ctx.now)
     if group.members:
         group.protocol_name = select_protocol(group)
-        group.transition_to(_S.COMPLETING_REBALANCE, ctx.wall)
+        group.transition_to(states.COMPLETING_REBALANCE, ctx.wall)
         _answer_joins(group, ctx, out)
         group.purgatory.delay_sync(DelayedSync(ctx.now + group.rebalance_timeout_ms))
     else:
         group.protocol_name = None
-        group.transition_to(_S.EMPTY, ctx.wall)
+        group.transition_to(states.EMPTY, ctx.wall)
         value = metadata_value(group)
         raw = encode_value(value)
         size = record_bytes(group, raw)
@@ -193,7 +191,7 @@ def _note_who_was_waited_for(group: ClassicGroup, absent: list[ClassicMember], n
     last = group.last_to_join
     if absent:
         group.history.wait_was_for([member.culprit for member in absent], now)
-    elif last is not None and group.previous_state is not _S.EMPTY and len(group.members) > 1:
+    elif last is not None and group.previous_state is not states.EMPTY and len(group.members) > 1:
         group.history.wait_was_for([last.culprit], now)
 
 

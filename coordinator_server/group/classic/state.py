@@ -30,13 +30,18 @@ class ClassicGroupState(StrEnum):
     DEAD = "Dead"
 
 
-_S = ClassicGroupState
+EMPTY: Final = ClassicGroupState.EMPTY
+PREPARING_REBALANCE: Final = ClassicGroupState.PREPARING_REBALANCE
+COMPLETING_REBALANCE: Final = ClassicGroupState.COMPLETING_REBALANCE
+STABLE: Final = ClassicGroupState.STABLE
+"""For what is done with every request: Python 3.11 finds a name in an enum ten times as slowly."""
+
 VALID_PREVIOUS_STATES: Final[dict[ClassicGroupState, frozenset[ClassicGroupState]]] = {
-    _S.EMPTY: frozenset({_S.PREPARING_REBALANCE}),
-    _S.PREPARING_REBALANCE: frozenset({_S.STABLE, _S.COMPLETING_REBALANCE, _S.EMPTY}),
-    _S.COMPLETING_REBALANCE: frozenset({_S.PREPARING_REBALANCE}),
-    _S.STABLE: frozenset({_S.COMPLETING_REBALANCE}),
-    _S.DEAD: frozenset(_S),
+    EMPTY: frozenset({PREPARING_REBALANCE}),
+    PREPARING_REBALANCE: frozenset({STABLE, COMPLETING_REBALANCE, EMPTY}),
+    COMPLETING_REBALANCE: frozenset({PREPARING_REBALANCE}),
+    STABLE: frozenset({COMPLETING_REBALANCE}),
+    ClassicGroupState.DEAD: frozenset(ClassicGroupState),
 }
 
 
@@ -145,8 +150,8 @@ class ClassicGroup:
 
     def __init__(self, group_id: str, state_since: int) -> None:
         self.group_id = group_id
-        self.state = ClassicGroupState.EMPTY
-        self.previous_state = ClassicGroupState.EMPTY
+        self.state: ClassicGroupState = EMPTY
+        self.previous_state: ClassicGroupState = EMPTY
         self.state_since: int = state_since
         """Wall-clock milliseconds; -1 if an old record did not say."""
         self.generation = 0
@@ -204,12 +209,12 @@ class ClassicGroup:
     @property
     def rebalance_timeout_ms(self) -> int:
         """The longest of the members' rebalance timeouts."""
-        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+        return max([m.rebalance_timeout_ms for m in self.members.values()], default=0)
 
     @property
     def can_rebalance(self) -> bool:
         """Whether a rebalance could be prepared from this state."""
-        return self.state in VALID_PREVIOUS_STATES[ClassicGroupState.PREPARING_REBALANCE]
+        return self.state in VALID_PREVIOUS_STATES[PREPARING_REBALANCE]
 
     # --- members ---
 
@@ -317,7 +322,7 @@ class ClassicGroup:
 
     def supports_protocols(self, protocol_type: str, protocols: Sequence[ProtocolMetadata]) -> bool:
         """Whether a member with these protocols could be in the group."""
-        if self.state is ClassicGroupState.EMPTY:
+        if self.state is EMPTY:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:
             return False

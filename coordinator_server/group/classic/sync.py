@@ -1,5 +1,6 @@
 """SyncGroup: the leader's assignment makes the group Stable."""
 
+from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.rebalance import (
     evict,
     metadata_value,
@@ -10,7 +11,6 @@ from coordinator_server.group.classic.rebalance import (
 )
 from coordinator_server.group.classic.state import (
     ClassicGroup,
-    ClassicGroupState,
     ClassicMember,
 )
 from coordinator_server.group.classic.validation import refuse_sync
@@ -21,8 +21,6 @@ from coordinator_server.group.reasons import Outcome, RebalanceReason, RemovalRe
 from protocol.errors import ErrorCode
 from protocol.records import encode_value
 
-_S = ClassicGroupState
-
 
 def sync(group: ClassicGroup, event: Sync, ctx: Context, out: Effects) -> None:
     """Answer a SyncGroup, now or when the leader has sent the assignment."""
@@ -32,12 +30,12 @@ def sync(group: ClassicGroup, event: Sync, ctx: Context, out: Effects) -> None:
         return
     member = group.members[event.member_id]
     match group.state:
-        case _S.COMPLETING_REBALANCE:
+        case states.COMPLETING_REBALANCE:
             _has_synced(group, member)
             _park_sync(member, event, out)
             if group.leader == member.member_id:
                 _assign(group, member, event, ctx, out)
-        case _S.STABLE:
+        case states.STABLE:
             _has_synced(group, member)
             out.reply(event.token, _assignment(group, member), member.member_id)
         case _:
@@ -88,7 +86,7 @@ def _assign(
         return
     for member in group.members.values():
         member.assignment = event.assignments.get(member.member_id, b"")
-    group.transition_to(_S.STABLE, ctx.wall)
+    group.transition_to(states.STABLE, ctx.wall)
     if len(group.members) > 1:
         group.history.was_held_up_by(leader.culprit, ctx.now)
     write_and_end(group, value, raw, size, Outcome.COMPLETED, ctx, out)

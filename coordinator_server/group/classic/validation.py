@@ -2,12 +2,11 @@
 
 from typing import Final
 
-from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
+from coordinator_server.group.classic import state as states
+from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.effects import Refuse, Rule
 from coordinator_server.group.events import CommitOffsets, Sync
 from protocol.errors import ErrorCode
-
-_S = ClassicGroupState
 
 LONGEST_TEXT: Final = 2**15 - 1
 """Bytes that a string of a record or of an old response can have."""
@@ -127,7 +126,7 @@ def refuse_sync(group: ClassicGroup, event: Sync) -> Refuse | None:
 
 def refuse_commit(group: ClassicGroup, event: CommitOffsets) -> Refuse | None:
     """ClassicGroup.validateOffsetCommit, for commits outside of transactions."""
-    if event.generation < 0 and group.state is _S.EMPTY:
+    if event.generation < 0 and group.state is states.EMPTY:
         return None
     if event.generation >= 0 or event.member_id or event.group_instance_id is not None:
         refusal = refuse_member(group, event.member_id, event.group_instance_id)
@@ -141,7 +140,7 @@ def refuse_commit(group: ClassicGroup, event: CommitOffsets) -> Refuse | None:
             Rule.COMMIT_WITHOUT_MEMBERSHIP,
             f"only members may commit, and it has {len(group.members)}",
         )
-    if group.state is _S.COMPLETING_REBALANCE:
+    if group.state is states.COMPLETING_REBALANCE:
         return Refuse(
             ErrorCode.REBALANCE_IN_PROGRESS,
             Rule.REBALANCE_UNDER_WAY,

@@ -1,13 +1,13 @@
 """Answers made from a template, held against those that are written from messages."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.api_keys import ApiKey
 from protocol.codec import response_encoder
-from protocol.join_answers import follower_joined, synced
-from protocol.messages.join_group import JoinGroupResponse
+from protocol.join_answers import follower_joined, leader_joined, not_joined, synced
+from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=300)
@@ -27,6 +27,48 @@ def test_a_follower_is_told_the_same_as_by_a_message(
         member_id=member_id,
     )
     body = follower_joined(version, generation, *texts)
+    assert body == response_encoder(ApiKey.JOIN_GROUP, version)(message)
+
+
+@pytest.mark.parametrize("version", range(10))
+@given(error=st.integers(-1, 120), name=TEXTS, member_id=TEXTS)
+def test_who_is_refused_is_told_the_same_as_by_a_message(
+    version: int, error: int, name: str, member_id: str
+) -> None:
+    message = JoinGroupResponse(error_code=error, protocol_name=name, member_id=member_id)
+    body = not_joined(version, error, name, member_id)
+    assert body == response_encoder(ApiKey.JOIN_GROUP, version)(message)
+
+
+MEMBERS = st.lists(st.tuples(TEXTS, st.none() | TEXTS, st.binary(max_size=300)), max_size=200)
+
+
+@pytest.mark.parametrize("version", range(10))
+@given(
+    generation=st.integers(-1, 2**31 - 1),
+    texts=st.tuples(TEXTS, TEXTS, TEXTS, TEXTS),
+    members=MEMBERS,
+    skips=st.booleans(),
+)
+@example(1, ("", "", "", ""), [("a", None, b"")] * 127, False)
+def test_a_leader_is_told_the_same_as_by_a_message(
+    version: int,
+    generation: int,
+    texts: tuple[str, str, str, str],
+    members: list[tuple[str, str | None, bytes]],
+    skips: bool,
+) -> None:
+    protocol_type, protocol_name, leader, member_id = texts
+    message = JoinGroupResponse(
+        generation_id=generation,
+        protocol_type=protocol_type,
+        protocol_name=protocol_name,
+        leader=leader,
+        skip_assignment=skips,
+        member_id=member_id,
+        members=[JoinGroupResponseMember(*member) for member in members],
+    )
+    body = leader_joined(version, generation, *texts, members, skip_assignment=skips)
     assert body == response_encoder(ApiKey.JOIN_GROUP, version)(message)
 
 
