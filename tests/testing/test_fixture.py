@@ -84,6 +84,33 @@ async def test_planned_error_is_answered_as_often_as_planned(coordinator: TestCo
         await consumer.commit({PARTITION: 0})
 
 
+async def test_client_commits_again_where_the_answer_was_lost(coordinator: TestCoordinator) -> None:
+    coordinator.create_topic("orders")
+    async with consuming(coordinator) as consumer:
+        lost = coordinator.disconnect("OffsetCommit", group="g")
+        await asyncio.wait_for(consumer.commit({PARTITION: 7}), 20)
+        assert lost.met == 1
+        assert await consumer.committed(PARTITION) == 7
+
+
+async def test_joining_client_waits_for_an_answer_that_is_held(
+    coordinator: TestCoordinator,
+) -> None:
+    coordinator.create_topic("orders")
+    with coordinator.hold("SyncGroup") as held:
+        async with asyncio.TaskGroup() as tasks:
+            joining = tasks.create_task(join_and_leave(coordinator))
+            await asyncio.to_thread(held.wait)
+            assert [event.reason for event in coordinator.rebalances] == ["member_joined"]
+            assert not joining.done()
+            held.release()
+
+
+async def join_and_leave(server: TestCoordinator) -> None:
+    async with consuming(server):
+        pass
+
+
 def test_rebalances_name_reason_and_culprit(coordinator: TestCoordinator) -> None:
     async def join_and_leave() -> None:
         coordinator.create_topic("orders")
