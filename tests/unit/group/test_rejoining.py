@@ -3,7 +3,9 @@
 import pytest
 
 from coordinator_server.group.effects import Refuse, Rule
+from coordinator_server.group.replay import apply
 from protocol.errors import ErrorCode
+from protocol.records import GroupMetadataKey
 from tests.support.story import DELAY_MS, Story
 
 NEWS = (("range", b"other"),)
@@ -166,6 +168,36 @@ def test_generations_begin_again_after_a_lost_one_with_the_last_number_there_is(
     assert a.join().joined.generation == 1
     a.sync({a: b"all"})
     assert a.join().joined.generation == 2
+
+
+def test_the_last_generation_is_known_until_the_end_of_its_group_is_forgotten() -> None:
+    """The log may not take the end, and then the group comes back."""
+    story = Story()
+    assert story.group.last_generation == 0
+    (a,) = story.stable("a")
+    assert story.group.last_generation == 1
+    story.restart(spent_generation=4)
+    assert story.group.last_generation == 4
+    a.leave()
+    assert (story.generation, story.group.last_generation) == (5, 5)
+    story.delete()
+    assert story.group.last_generation == 5
+    story.stable("b")
+    assert (story.generation, story.group.last_generation) == (1, 5)
+
+
+def test_offsets_of_a_group_that_has_ended_are_not_forgotten_with_it() -> None:
+    story = Story()
+    story.commit()
+    apply(story.group, GroupMetadataKey("group"), None)
+    assert story.state == "Dead"
+    assert not story.group.is_vacant
+
+
+def test_a_group_without_offsets_is_not_vacant() -> None:
+    story = Story()
+    story.stable("a")
+    assert not story.group.is_vacant
 
 
 def test_a_group_that_the_log_has_no_record_of_has_no_spent_generation() -> None:
