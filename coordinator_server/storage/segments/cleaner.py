@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 from typing import Final, NamedTuple
-from weakref import WeakSet
 
 from coordinator_server.storage.segments.cleaned import CleanedOffsets
 from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
@@ -96,8 +95,8 @@ class Cleaner:
         self._report = report
         self._count = count
         self._cleaned = CleanedOffsets(owner=owner)
-        self._known: WeakSet[SegmentLog] = WeakSet()
-        """Logs whose clean offset was taken from the checkpoint."""
+        self._known: set[SegmentLog] = set()
+        """Open logs whose clean offset was taken from the checkpoint."""
         self._last = time.monotonic()
         self._stopping = Event()
         self._task: asyncio.Task[None] | None = None
@@ -120,7 +119,9 @@ class Cleaner:
     def filthiest(self) -> SegmentLog | None:
         """The log with the largest share of dirty bytes, if one is worth a compaction."""
         best, best_ratio = None, self._settings.min_cleanable_ratio
-        for log in self._logs():
+        logs = list(self._logs())
+        self._known.intersection_update(logs)
+        for log in logs:
             self._recall(log)
             dirty = log.dirty_bytes
             if not log.compactable or dirty < max(self._settings.min_dirty_bytes, 1):
