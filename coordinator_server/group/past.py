@@ -5,7 +5,7 @@ A group with a history costs some 200 bytes a rebalance; as events it would be t
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from coordinator_server.group.reasons import (
     FIRST_SEQUENCE,
@@ -157,4 +157,8 @@ def unpack(group_id: str, raw: PackedHistory) -> RebalanceEvent:
 
 def _word(kind: type[Word], word: str) -> Word:
     """A reason or an outcome; a word of a later version stays as it is, so that it is shown."""
-    return kind(word) if word in kind.__members__.values() else cast("Word", word)
+    if word in kind.__members__.values():
+        return kind(word)
+    unknown = str.__new__(kind, word)
+    unknown._name_ = unknown._value_ = word
+    return unknown

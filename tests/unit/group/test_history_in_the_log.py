@@ -298,7 +298,9 @@ def test_words_of_a_later_version_are_shown_as_they_are() -> None:
     value = decode_history(raw)
     rounds = [entry._replace(reason="moon_phase") for entry in value.rounds]
     later = replace(value, reason="moon_phase", outcome="postponed", rounds=rounds)
-    form = rebalance_form(unpack("group", encode_history(later)))
+    event = unpack("group", encode_history(later))
+    form = rebalance_form(event)
+    assert (event.reason.value, str(event.outcome)) == ("moon_phase", "postponed")
     assert (form["reason"], form["outcome"]) == ("moon_phase", "postponed")
     assert form["rounds"][0]["reason"] == "moon_phase"
 
