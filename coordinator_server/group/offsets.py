@@ -124,11 +124,10 @@ class OffsetStore:
         latest = self._latest
         if latest is not None and latest[0] is not template:
             self._lay_open(*latest)
-        if not self.pending:
-            self._latest = template, encoded
-            return
-        for topic, values in template.values(encoded):
-            self.put_packed(topic, values)
+        self._latest = template, encoded
+        if self.pending:
+            for topic, values in template.values(encoded):
+                self.put_packed(topic, values)
 
     def put_pending(
         self, producer_id: int, order: int, topic: str, partition: int, value: OffsetCommitValue

@@ -36,9 +36,9 @@ Past = tuple[PackedHistory, ...]
 def kept(past: Past, raw: PackedHistory) -> Past:
     """The past with one more rebalance; the log may tell the same one again."""
     sequence = history_head(raw).sequence
-    if past and history_head(past[-1]).sequence >= sequence:
-        past = tuple(other for other in past if history_head(other).sequence != sequence)
-    return (*past, raw)
+    if past and history_head(past[-1]).sequence < sequence:
+        return (*past, raw)
+    return (*(other for other in past if history_head(other).sequence != sequence), raw)
 
 
 def dropped(past: Past, key: RebalanceHistoryKey) -> Past:
