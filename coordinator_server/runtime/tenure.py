@@ -232,11 +232,15 @@ class Tenure:
     def _send(self, leaving: Iterable[Leaving]) -> None:
         """Send replies and publish what happened, behind what is still on its way.
 
-        Of very many replies the rest follows in the next turns of the event loop.
+        Very many replies follow in the next turns of the event loop: this one made them.
         """
         self._outbox.extend(leaving)
-        if not self._is_sending:
-            self._is_sending = True
+        if self._is_sending:
+            return
+        self._is_sending = True
+        if len(self._outbox[0].effects.replies) > _REPLIES_PER_TURN:
+            self._rest = asyncio.get_running_loop().call_soon(self._send_some)
+        else:
             self._send_some()
 
     def _send_some(self) -> None:
