@@ -60,10 +60,17 @@ class Repeat:
         None: it holds something else, or is not to be answered like this; nothing has happened.
         """
         began = perf_counter()
-        served = self._serve(chunk, now_ms)
-        if served is None:
+        if not chunk.startswith(self._begin):
             return None
-        answers, times = served
+        if len(chunk) == self._length:
+            if chunk[_REST:] != self._end or not self._ask(now_ms, 1):
+                return None
+            answers, times = self._answer_begin + chunk[_ID:_REST] + self._answer_end, 1
+        else:
+            served = self._serve_several(chunk, now_ms)
+            if served is None:
+                return None
+            answers, times = served
         counters.bytes_in += len(chunk)
         counters.bytes_out += len(answers)
         counters.requests[self._counted] += times
@@ -71,16 +78,9 @@ class Repeat:
         counters.request_seconds[self._api_key].observe(share, times)
         return answers
 
-    def _serve(self, chunk: bytes, now_ms: int) -> tuple[bytes, int] | None:
-        """The answers, and how many they are."""
-        if not chunk.startswith(self._begin):
-            return None
-        length = self._length
-        if len(chunk) == length:
-            if chunk[_REST:] != self._end or not self._ask(now_ms, 1):
-                return None
-            return self._answer_begin + chunk[_ID:_REST] + self._answer_end, 1
-        ids = [chunk[at : at + 4] for at in range(_ID, len(chunk), length)]
+    def _serve_several(self, chunk: bytes, now_ms: int) -> tuple[bytes, int] | None:
+        """The answers to several, and how many they are."""
+        ids = [chunk[at : at + 4] for at in range(_ID, len(chunk), self._length)]
         if self._begin + self._between.join(ids) + self._end != chunk:
             return None
         if not self._ask(now_ms, len(ids)):

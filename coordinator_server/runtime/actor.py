@@ -87,8 +87,9 @@ class GroupActor:
         group = self.group
         if not self.is_settled or not group.renew(heartbeat, now):
             return False
-        for _ in range(times - 1):
+        while times > 1:
             group.renew(heartbeat, now)
+            times -= 1
         if group.next_deadline() < self._armed_at:
             self._arm()
         return True
