@@ -1,9 +1,10 @@
-"""Decompresses the records of batches, never into more bytes than allowed."""
+"""Decompresses the records of batches, never into more bytes than allowed.
 
-from collections.abc import Callable, Iterator
+The library is imported with the first such batch: most servers never see one.
+"""
+
+from collections.abc import Iterator
 from typing import Final
-
-import cramjam
 
 from protocol.errors import Malformed
 
@@ -16,24 +17,21 @@ _FIRST_GUESS: Final = 64 * 1024
 _TOO_SMALL: Final = "failed to write whole buffer"
 """What the library says if nothing is wrong but the size of the buffer."""
 
-_INTO: Final[dict[int, Callable[[bytes, bytearray], int]]] = {
-    GZIP: cramjam.gzip.decompress_into,
-    LZ4: cramjam.lz4.decompress_into,
-    ZSTD: cramjam.zstd.decompress_into,
-}
-
 
 def decompress(codec: int, body: bytes, max_bytes: int) -> bytes:
     """The plain bytes. Raises Malformed for an unknown codec, nonsense, or too many bytes."""
+    import cramjam
+
     if codec == SNAPPY:
         return _unsnappy(body, max_bytes)
-    if codec not in _INTO:
+    if codec not in CODECS:
         raise Malformed(f"compression {codec}, expected one of {CODECS}")
+    decompress_into = getattr(cramjam, CODECS[codec]).decompress_into
     size = min(max(_FIRST_GUESS, 4 * len(body)), max_bytes)
     while True:
         plain = bytearray(size)
         try:
-            return bytes(memoryview(plain)[: _INTO[codec](body, plain)])
+            return bytes(memoryview(plain)[: decompress_into(body, plain)])
         except cramjam.DecompressionError as error:
             # Growing for nonsense would let a few bytes of it take all the memory allowed.
             if _TOO_SMALL not in str(error):
@@ -47,6 +45,8 @@ def decompress(codec: int, body: bytes, max_bytes: int) -> bytes:
 
 def _unsnappy(body: bytes, max_bytes: int) -> bytes:
     """Raw snappy, or the blocks of the xerial library that Java clients write."""
+    import cramjam
+
     blocks = list(_xerial_blocks(body)) if body.startswith(_XERIAL) else [body]
     try:
         size = sum(cramjam.snappy.decompress_raw_len(block) for block in blocks)
