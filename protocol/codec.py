@@ -6,6 +6,7 @@ an API's messages is imported with its first codec, so that start-up pays only f
 
 from functools import cache
 from importlib import import_module
+from typing import Final
 
 from protocol.api_keys import ApiKey
 from protocol.decoder import Decoder, compile_decoder
@@ -45,7 +46,13 @@ def _checked(api_key: int, version: int) -> Api:
 def request_decoder(api_key: int, version: int) -> Decoder:
     """Reads the body of a request; raises UnknownApi."""
     api = _checked(api_key, version)
-    return compile_decoder(api.request, version, flexible=api.is_flexible(version))
+    own_until = _OWN_UNTIL.get(api_key, "")
+    flexible = api.is_flexible(version)
+    return compile_decoder(api.request, version, flexible=flexible, own_until=own_until)
+
+
+_OWN_UNTIL: Final[dict[int, str]] = {ApiKey.JOIN_GROUP: "member_id", ApiKey.SYNC_GROUP: "member_id"}
+"""The field behind which members of a group all say the same."""
 
 
 @cache

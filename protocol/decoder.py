@@ -9,7 +9,7 @@ buffer, and the last statement of the function finds out.
 
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from struct import Struct as Format
 from struct import error as StructError  # noqa: N812 - it is a class
@@ -19,6 +19,7 @@ from typing import Any
 from protocol.errors import Malformed
 from protocol.schema import Array, FieldLayout, Fixed, Struct, Variable, Wire, layout
 from protocol.source import Source
+from protocol.tails import LONGEST_TAIL, Tails
 
 Decoder = Callable[[bytes, int, int], Any]
 """(buffer, start, end) -> message; bytes from `end` on are not part of it."""
@@ -154,8 +155,14 @@ _HELPERS: tuple[Callable[..., Any], ...] = (
 )
 
 
-def compile_decoder(entity: type[Any], version: int, *, flexible: bool) -> Decoder:
-    """A decoder of a version of a message."""
+def compile_decoder(
+    entity: type[Any], version: int, *, flexible: bool, own_until: str = ""
+) -> Decoder:
+    """A decoder of a version of a message.
+
+    What follows the field `own_until` is expected to be the same in many messages, which then
+    share the values.
+    """
     title = f"{entity.__name__} v{version}"
     source = Source()
     source.refer("Malformed", Malformed)
@@ -163,7 +170,7 @@ def compile_decoder(entity: type[Any], version: int, *, flexible: bool) -> Decod
     with source.block("def decode(b, p, end):"):
         source.line("start = p")
         with source.block("try:"):
-            _Writer(source, version, flexible).whole(entity)
+            _Writer(source, version, flexible).whole(entity, own_until)
         with source.block("except (IndexError, StructError):"):
             source.line(f"raise Malformed(f'{title} ends early: {{end - start}} bytes') from None")
         with source.block("except Malformed as error:"):
@@ -187,33 +194,57 @@ class _Writer:
         for helper in _HELPERS:
             source.refer(helper.__name__, helper)
 
-    def whole(self, entity: type[Any]) -> None:
+    def whole(self, entity: type[Any], own_until: str) -> None:
         """Read a message that has to end at `end`."""
-        made = self.entity(entity)
+        made = self._in_two_parts(entity, own_until) if own_until else self.entity(entity)
+        self._end()
+        self.source.line(f"return {made}")
+
+    def _end(self) -> None:
         self.flush()
         with self.source.block("if p > end:"):
             self.source.line("raise IndexError")
-        self.source.line(f"return {made}")
 
     def entity(self, entity: type[Any]) -> str:
         """Read the fields of a message; returns the expression that makes it."""
+        fields = layout(entity, self.version)
+        while fields and not fields[-1].present:
+            fields = fields[:-1]
+        values = self._fields(entity, fields, ends=True)
+        return f"{self.source.refer(entity.__name__, entity)}({', '.join(values)})"
+
+    def _in_two_parts(self, entity: type[Any], own_until: str) -> str:
+        """Read the fields of a message, unless the bytes behind one of them are known."""
+        fields = layout(entity, self.version)
+        split = [field.name for field in fields].index(own_until) + 1
+        own = self._fields(entity, fields[:split], ends=False)
+        self.flush()
+        self.source.refer("tails", Tails())
+        self.source.line(f"tail = b[p:end] if end - p <= {LONGEST_TAIL} else None")
+        self.source.line("known = tails.get(tail)")
+        with self.source.block("if known is None:"):
+            values = self._fields(entity, fields[split:], ends=True)
+            self._end()
+            self.source.line(f"known = tails.remember(tail, ({', '.join(values)},))")
+        alike = [self.source.local(field.name) for field in fields[split:]]
+        self.source.line(f"{', '.join(alike)}, = known")
+        return f"{self.source.refer(entity.__name__, entity)}({', '.join([*own, *alike])})"
+
+    def _fields(self, entity: type[Any], fields: Sequence[FieldLayout], *, ends: bool) -> list[str]:
+        """Read fields of a message, which may end with them; returns expressions of the values."""
         values: list[str] = []
         tagged: dict[str, FieldLayout] = {}
-        needed = 0
-        for field in layout(entity, self.version):
+        for field in fields:
             if not field.present:
                 values.append(self._default(field))
-                continue
-            if field.tag is None:
+            elif field.tag is None:
                 values.append(self.value(field, f"{entity.__name__}.{field.name}"))
             else:
                 values.append(self.source.local(field.name))
                 tagged[values[-1]] = field
-            needed = len(values)
-        if self.flexible:
+        if self.flexible and ends:
             self._tagged_fields(tagged, entity)
-        made = self.source.refer(entity.__name__, entity)
-        return f"{made}({', '.join(values[:needed])})"
+        return values
 
     def _default(self, field: FieldLayout) -> str:
         if isinstance(field.wire, Array) and field.default is list:

@@ -75,7 +75,9 @@ class Culprit(NamedTuple):
 
     def brief(self) -> "Culprit":
         """The same to a reader, for those who keep many: clients may send 32 KiB for each."""
-        if max(map(len, filter(None, self)), default=0) <= MAX_KEPT_CHARS:
+        member_id, instance_id, client_id, client_host = self
+        characters = len(member_id) + len(instance_id or "") + len(client_id) + len(client_host)
+        if characters <= MAX_KEPT_CHARS:
             return self
         return Culprit._make(text and brief(text) for text in self)
 

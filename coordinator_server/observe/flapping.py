@@ -213,6 +213,8 @@ def _incident(event: RebalanceEvent) -> _Incident:
 
 def _parties(event: RebalanceEvent) -> tuple[tuple[Culprit, LikelyCause | None], ...]:
     rounds = event.rounds or (Round(event.reason, event.culprit, event.client_reason),)
+    if len(rounds) == 1:
+        return ((rounds[0].culprit.brief(), _sign(rounds[0])),)
     parties: dict[Culprit, LikelyCause | None] = {}
     for entry in rounds:
         culprit = entry.culprit.brief()
@@ -221,7 +223,7 @@ def _parties(event: RebalanceEvent) -> tuple[tuple[Culprit, LikelyCause | None],
 
 
 def _sign(entry: Round) -> LikelyCause | None:
-    if POLL_TIMEOUT_WORDS in (entry.client_reason or ""):
+    if entry.client_reason is not None and POLL_TIMEOUT_WORDS in entry.client_reason:
         return LikelyCause.POLL_INTERVAL
     return _SIGNS.get(entry.reason)
 

@@ -1,0 +1,87 @@
+"""What requests have in common is read once, and makes no difference to what is read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.codec import request_decoder, request_encoder
+from protocol.decoder import compile_decoder
+from protocol.errors import Malformed
+from protocol.messages.join_group import API as JOIN
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.sync_group import API as SYNC
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.schema import Api
+from protocol.tails import LONGEST_TAIL, MOST_TAILS, Tails
+
+TEXTS = st.sampled_from(["", "a", "b", "\u00e9", "x" * 200])
+BLOBS = st.sampled_from([b"", b"m", b"n" * 300])
+JOINS = st.builds(
+    JoinGroupRequest,
+    group_id=TEXTS,
+    session_timeout_ms=st.sampled_from([1, 30_000]),
+    member_id=TEXTS,
+    group_instance_id=st.none() | TEXTS,
+    protocol_type=TEXTS,
+    protocols=st.lists(st.builds(JoinGroupRequestProtocol, TEXTS, BLOBS), max_size=3),
+    reason=st.none() | TEXTS,
+)
+SYNCS = st.builds(
+    SyncGroupRequest,
+    group_id=TEXTS,
+    generation_id=st.sampled_from([1, 2]),
+    member_id=TEXTS,
+    group_instance_id=st.none() | TEXTS,
+    protocol_type=st.none() | TEXTS,
+    protocol_name=st.none() | TEXTS,
+    assignments=st.lists(st.builds(SyncGroupRequestAssignment, TEXTS, BLOBS), max_size=3),
+)
+VERSIONS = [(api, version) for api in (JOIN, SYNC) for version in range(api.last + 1)]
+
+
+@pytest.mark.parametrize(("api", "version"), VERSIONS)
+@given(data=st.data())
+def test_requests_are_read_as_if_each_were_the_first(
+    api: Api, version: int, data: st.DataObject
+) -> None:
+    plain = compile_decoder(api.request, version, flexible=api.is_flexible(version))
+    decode = request_decoder(api.key, version)
+    request = data.draw(JOINS if api is JOIN else SYNCS)
+    body = request_encoder(api.key, version)(request)
+    assert decode(body, 0, len(body)) == plain(body, 0, len(body))
+    assert decode(b"?" + body + b"?", 1, len(body) + 1) == plain(body, 0, len(body))
+
+
+def decoded(member_id: str, instance_id: str | None = None, more: bytes = b"") -> SyncGroupRequest:
+    request = SyncGroupRequest("g", 1, member_id, instance_id, "consumer", "range", [])
+    body = request_encoder(14, 5)(request) + more
+    read: SyncGroupRequest = request_decoder(14, 5)(body, 0, len(body))
+    assert read == request
+    return read
+
+
+def test_those_who_say_the_same_share_it() -> None:
+    first, second, other = decoded("a"), decoded("b"), decoded("b", "one")
+    assert first.assignments is second.assignments
+    assert other.assignments is not first.assignments
+
+
+def test_what_is_long_is_not_kept() -> None:
+    more = bytes(LONGEST_TAIL)
+    assert decoded("a", None, more).assignments is not decoded("b", None, more).assignments
+
+
+def test_what_is_malformed_is_so_each_time() -> None:
+    body = request_encoder(14, 5)(SyncGroupRequest("g", 1, "m", None, "consumer", "range", []))
+    for end in 2 * [*range(len(body))]:
+        with pytest.raises(Malformed, match="SyncGroupRequest v5"):
+            request_decoder(14, 5)(body + b"\1" * 100, 0, end)
+
+
+def test_no_more_is_kept_than_there_are_kinds_of_members() -> None:
+    tails = Tails()
+    for number in range(10 * MOST_TAILS):
+        assert tails.remember(b"%d" % number, (number,)) == (number,)
+        assert len(tails) <= MOST_TAILS
+    assert tails.remember(None, (1,)) == (1,)
+    assert None not in tails
