@@ -6,6 +6,7 @@ partition leader epoch are not part of the checksum and may be stamped in place.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -184,10 +185,17 @@ def _unusual_record(
         parts += (b"\x01",) if blob is None else (varint(len(blob)), blob)
     parts.append(varint(len(headers)))
     for name, blob in headers:
-        raw = name.encode()
-        parts += (varint(len(raw)), raw, varint(len(blob)), blob)
+        size = len(blob)
+        parts += (_header_name(name), VARINTS[size] if size < TABULATED else varint(size), blob)
     body = b"".join(parts)
     return varint(len(body)) + body
+
+
+@lru_cache(maxsize=64)
+def _header_name(name: str) -> bytes:
+    """There are a few, and a record has a dozen."""
+    raw = name.encode()
+    return varint(len(raw)) + raw
 
 
 # --- walking ---

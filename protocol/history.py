@@ -184,8 +184,7 @@ def _lists(value: RebalanceHistoryValue) -> tuple[Sequence[object], ...]:
 
 
 def _encode(value: RebalanceHistoryValue) -> bytes:
-    numbers: dict[HistoryMember, int] = {}
-    culprit = _number(numbers, value.culprit)
+    numbers: dict[HistoryMember, int] = {value.culprit: 0}
     waits = [uvarint(len(value.waited_for) + 1)]
     for member, waited_ms in value.waited_for:
         waits += (_number(numbers, member), _LONG.pack(waited_ms))
@@ -211,7 +210,7 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
             _words(value.reason, value.outcome, value.state_before),
             uvarint(len(numbers) + 1),
             *map(_member, numbers),
-            culprit,
+            _CULPRIT,
             _nullable(value.client_reason),
             joined,
             left,
@@ -236,6 +235,8 @@ def _numbers(numbers: dict[HistoryMember, int], members: Sequence[HistoryMember]
 
 
 _NO_MEMBERS: Final = uvarint(1)
+_CULPRIT: Final = uvarint(0)
+"""The culprit is mentioned first."""
 
 
 def _member(member: HistoryMember) -> bytes:

@@ -65,7 +65,7 @@ def _is_short(group_id: str, event: Join) -> bool:
 
 def join(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
     """Answer a JoinGroup, now or when its join phase ends."""
-    if not _has_room(group, event, ctx.limits.group_max_size):
+    if len(group.members) >= ctx.limits.group_max_size and not _has_room(group, event, ctx):
         _turn_away(group, event, ctx, out)
     elif not group.supports_protocols(event.protocol_type, event.protocols):
         out.reply(event.token, _inconsistent_protocol(group, event))
@@ -79,14 +79,12 @@ def join(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
         _add_member(group, event, _new_member_id(event.client_id, ctx), ctx, out)
 
 
-def _has_room(group: ClassicGroup, event: Join, max_size: int) -> bool:
-    """Kafka's acceptJoiningMember, and a restarted static member may take its own place.
+def _has_room(group: ClassicGroup, event: Join, ctx: Context) -> bool:
+    """Kafka's acceptJoiningMember of a full group; a restarted static member may take its place.
 
     While members join, those awaiting count: the last to come are refused, even if the group
     was larger before its limit was lowered.
     """
-    if len(group.members) < max_size:
-        return True
     member_id = event.member_id
     if not member_id and event.group_instance_id is not None:
         member_id = group.static_members.get(event.group_instance_id, "")
@@ -94,7 +92,7 @@ def _has_room(group: ClassicGroup, event: Join, max_size: int) -> bool:
     if group.state is not states.PREPARING_REBALANCE:
         return member is not None
     awaits = member is not None and member.join_token is not None
-    return awaits or group.awaiting_join < max_size
+    return awaits or group.awaiting_join < ctx.limits.group_max_size
 
 
 def _turn_away(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:

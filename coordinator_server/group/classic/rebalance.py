@@ -228,9 +228,10 @@ def _answer_joins(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     for member in group.members.values():
         if member.join_token is not None:
             out.reply(member.join_token, current_generation(group, member), member.member_id)
-            group.park_join(member, None)
+            member.join_token = None
         group.renew_session(member, ctx.now)
         member.is_new = False
+    group.awaiting_join = 0
     group.pending_sync = dict.fromkeys(group.members)
 
 

@@ -111,17 +111,19 @@ def refuse_sync(group: ClassicGroup, event: Sync) -> Refuse | None:
     refusal = refuse_generation(group, event.generation)
     if refusal is not None:
         return refusal
-    for sent, ours in (
-        (event.protocol_type, group.protocol_type),
-        (event.protocol_name, group.protocol_name),
-    ):
-        if sent is not None and sent != ours:
-            return Refuse(
-                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                Rule.PROTOCOL_INCONSISTENT,
-                f"protocol {sent!r} was sent, the group uses {ours!r}",
-            )
+    if event.protocol_type not in (None, group.protocol_type):
+        return _other_protocol(event.protocol_type, group.protocol_type)
+    if event.protocol_name not in (None, group.protocol_name):
+        return _other_protocol(event.protocol_name, group.protocol_name)
     return None
+
+
+def _other_protocol(sent: str | None, ours: str | None) -> Refuse:
+    return Refuse(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        Rule.PROTOCOL_INCONSISTENT,
+        f"protocol {sent!r} was sent, the group uses {ours!r}",
+    )
 
 
 def refuse_commit(group: ClassicGroup, event: CommitOffsets) -> Refuse | None:
