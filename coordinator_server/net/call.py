@@ -106,12 +106,12 @@ class LateCall(SessionCall):
 
     def answer(self, response: Any) -> None:
         """Have the response sent."""
-        self._late(self, partial(super().answer, response))
+        self._late(self, partial(SessionCall.answer, self, response))
 
     def answer_body(self, body: bytes, error: int = 0) -> None:
         """Have an encoded body sent."""
-        self._late(self, partial(super().answer_body, body, error))
+        self._late(self, partial(SessionCall.answer_body, self, body, error))
 
     def answer_nothing(self) -> None:
         """Have the session go on to the next request."""
-        self._late(self, super().answer_nothing)
+        self._late(self, partial(SessionCall.answer_nothing, self))
