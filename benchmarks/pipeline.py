@@ -19,10 +19,15 @@ import psutil  # type: ignore[import-untyped]
 from benchmarks.pipeline_log import LOG_PARTITIONS, Size, write
 from benchmarks.servers import CannotRun, kafka, two_cores
 
-from pipeline.source.directory import DirectoryLog
-from pipeline.source.listing import DEFAULT_TOPIC as TOPIC
-from pipeline.source.listing import HIGH_WATERMARKS
-from pipeline.source.options import parse
+from pipeline.errors import without_extra
+
+try:
+    from pipeline.source.directory import DirectoryLog
+    from pipeline.source.listing import DEFAULT_TOPIC as TOPIC
+    from pipeline.source.listing import HIGH_WATERMARKS
+    from pipeline.source.options import parse
+except ModuleNotFoundError as missing:
+    raise SystemExit(without_extra(missing)) from None
 
 ROOT = Path(__file__).resolve().parent.parent
 ORACLE = ROOT / "tests" / "oracle"

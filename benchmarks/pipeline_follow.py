@@ -15,15 +15,20 @@ from pathlib import Path
 
 from benchmarks.pipeline_log import BEGIN_MS, DAY_MS, LOG_PARTITIONS, Size, write
 
-from pipeline.follow import start_following
-from pipeline.run import Source, prepare
-from pipeline.session import open_session
-from pipeline.source.directory import DirectoryLog
-from pipeline.source.options import parse
+from pipeline.errors import without_extra
 from protocol.batch import LogRecord, build_batch
 from protocol.java import partition_for
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import OffsetCommitKey, encode_key, encode_value
+
+try:
+    from pipeline.follow import start_following
+    from pipeline.run import Source, prepare
+    from pipeline.session import open_session
+    from pipeline.source.directory import DirectoryLog
+    from pipeline.source.options import parse
+except ModuleNotFoundError as missing:
+    raise SystemExit(without_extra(missing)) from None
 
 TOUCHED_GROUPS = 5
 MOST_SECONDS = 300

@@ -1,9 +1,10 @@
-"""Queries over data frames that are kept in memory, and how those are spread."""
+"""Queries over data frames: those that are kept in memory and how they are spread, and few rows."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 
@@ -24,6 +25,22 @@ def by_group(rows: DataFrame) -> DataFrame:
     """The same with all rows of a group in one task, of as many as a shuffle has."""
     tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     return rows.coalesce(1) if tasks == 1 else rows.repartition(tasks, "group_id")
+
+
+def plan_for(spark: SparkSession, *, few: bool) -> None:
+    """Have what comes be planned for few rows in one task, or for many in a few for each core.
+
+    Few rows are joined before a task would have sent them to all others.
+    """
+    tasks = 1 if few else 2 * int(spark.sparkContext.defaultParallelism)
+    spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+    spark.conf.set("spark.sql.adaptive.enabled", str(not few).lower())
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1" if few else "10MB")
+
+
+def of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """A data frame of few rows, in one task."""
+    return spark.createDataFrame(rows.combine_chunks()).coalesce(1)
 
 
 @contextmanager

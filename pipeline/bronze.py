@@ -6,7 +6,8 @@ says which offsets. So what a new batch changes is found by looking into few fil
 
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -39,8 +40,12 @@ class File(NamedTuple):
     last: int
     """The first and the last log offset in it."""
     size: int
+    times: tuple[datetime, datetime] | None
+    """The first and the last time in it; None if there is none."""
     is_damaged: bool
     """Whether a row in it stands for what could not be read."""
+    is_transactional: bool
+    """Whether a record in it belongs to a transaction."""
 
 
 class Bronze:
@@ -90,8 +95,23 @@ def _file(path: Path) -> File:
     first = min((one.min for one in bounds), default=0)
     last = max((one.max for one in bounds), default=-1)
     is_damaged = any(one.num_values for one in _statistics(footer, "problem"))
+    is_transactional = any(one.has_min_max and one.max for one in _statistics(footer, "is_txn"))
     size = path.stat().st_size
-    return File(path, int(match[1]), int(match[3]), footer.num_rows, first, last, size, is_damaged)
+    when = [one for one in _statistics(footer, "ts") if one.has_min_max]
+    times = (min(one.min for one in when), max(one.max for one in when)) if when else None
+    partition, incarnation = int(match[1]), int(match[3])
+    return File(
+        path,
+        partition,
+        incarnation,
+        footer.num_rows,
+        first,
+        last,
+        size,
+        times,
+        is_damaged,
+        is_transactional,
+    )
 
 
 def _statistics(footer: pq.FileMetaData, column: str) -> list[pq.Statistics]:
@@ -119,8 +139,13 @@ def of_partitions(files: Sequence[File], numbers: Iterable[int]) -> list[File]:
     return [one for one in files if one.log_partition in wanted]
 
 
-def is_small(files: Sequence[File]) -> bool:
-    """Whether one task reads them best."""
+def of_times(files: Sequence[File], begin: datetime, end: datetime) -> list[File]:
+    """The files that may have rows from one time to before another."""
+    return [one for one in files if one.times and one.times[0] < end and one.times[1] >= begin]
+
+
+def is_small(files: Collection[File]) -> bool:
+    """Whether this process reads them best."""
     return sum(one.size for one in files) <= SMALL_BYTES
 
 
@@ -137,14 +162,27 @@ def read(spark: SparkSession, files: Sequence[File]) -> DataFrame:
     if not files:
         return spark.createDataFrame([], spark_ddl())
     rows = spark.read.schema(spark_ddl()).parquet(*[str(one.path) for one in files])
-    begins: dict[int, dict[int, int]] = {}
+    for number, incarnation, begin in _cuts(files):
+        void = f"log_partition = {number} AND incarnation < {incarnation}"
+        rows = rows.where(f"NOT ({void} AND log_offset >= {begin})")
+    return rows
+
+
+def valid(files: Sequence[File]) -> ds.Expression:
+    """What holds for rows that no newer incarnation in some files has made void."""
+    found = ds.scalar(value=True)
+    for number, incarnation, begin in _cuts(files):
+        void = (ds.field("log_partition") == number) & (ds.field("incarnation") < incarnation)
+        found &= ~(void & (ds.field("log_offset") >= begin))
+    return found
+
+
+def _cuts(files: Sequence[File]) -> Iterator[tuple[int, int, int]]:
+    """Partition, incarnation and first offset of those that made older records void."""
+    begins: dict[tuple[int, int], int] = {}
     for one in files:
         if one.incarnation and one.rows:
-            of_partition = begins.setdefault(one.log_partition, {})
-            begin = of_partition.get(one.incarnation, one.first)
-            of_partition[one.incarnation] = min(begin, one.first)
-    for number, of_partition in begins.items():
-        for incarnation, begin in of_partition.items():
-            void = f"log_partition = {number} AND incarnation < {incarnation}"
-            rows = rows.where(f"NOT ({void} AND log_offset >= {begin})")
-    return rows
+            key = one.log_partition, one.incarnation
+            begins[key] = min(begins.get(key, one.first), one.first)
+    for (number, incarnation), begin in begins.items():
+        yield number, incarnation, begin

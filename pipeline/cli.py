@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from pipeline.errors import PipelineError, WrongArguments
+from pipeline.errors import PipelineError, WrongArguments, without_extra
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -229,6 +229,9 @@ def main() -> None:
         app(standalone_mode=True)
     except KeyboardInterrupt:
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        typer.echo(f"error: {without_extra(error)}", err=True)
+        sys.exit(1)
     except Exception as error:
         if not isinstance(error, _expected()):
             raise

@@ -1,9 +1,10 @@
 """Follows the log with Structured Streaming.
 
 The stream says which offsets are new; each batch writes their records and makes the tables of the
-groups among them again, from all their records. What the batch changes is found in this process,
-and a small batch is one task for each table: Spark then shuffles nothing. A batch that is done
-again after a crash replaces the files it had; `touched`, written last, makes it count.
+groups among them again, from all their records. What the batch changes is found in this process;
+where it is little, this process reads and writes it too, and Spark has one task for each table.
+A batch that is done again after a crash replaces the files it had; `touched`, written last, makes
+it count.
 """
 
 import os
@@ -11,6 +12,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Lock
@@ -22,9 +24,11 @@ from pyspark.sql.functions import col, expr
 from pyspark.sql.streaming import StreamingQuery
 
 from pipeline import bronze
+from pipeline.asking import plan_for
 from pipeline.bronze import Bronze, File
 from pipeline.end_offsets import EndOffset, TopicEnds, from_bootstrap
 from pipeline.errors import PipelineError
+from pipeline.few import Reader
 from pipeline.gold import Gold
 from pipeline.run import Source, committed_partitions, write_ends
 from pipeline.source.datasource import NAME, OffsetRange
@@ -34,7 +38,7 @@ from pipeline.tables import END_OFFSETS
 from pipeline.touched import WINDOW_SECONDS, Touched, touched_by
 
 CHECKPOINT: Final = "checkpoint"
-DEFAULT_TRIGGER: Final = "500 milliseconds"
+DEFAULT_TRIGGER: Final = "200 milliseconds"
 _LOOK_SECONDS: Final = 1
 _NAMED: Final = 500
 """So many keys are told to Spark one by one, which lets it leave out parts of files."""
@@ -62,6 +66,8 @@ class Follower:
         self._has_ends = False
         self._is_ending = False
         self._busy = Lock()
+        self._reader = Reader()
+        self._beside = ThreadPoolExecutor(1, "beside")
 
     @property
     def options(self) -> dict[str, str]:
@@ -107,23 +113,21 @@ class Follower:
 
     def _make(self, files: Sequence[File], touched: Touched, number: int) -> None:
         store, spark = self._store, self._store.spark
+        gold = Gold(store, number, _unsaid)
+        few = self._reader.take(files, touched)
+        plan_for(spark, few=few is not None)
+        if few is not None:
+            gold.make_few(few, self._known_ends(), self._beside)
+            return
         mine = bronze.of_partitions(files, touched.partitions)
-        small = bronze.is_small(files)
-        tasks = 1 if small else 2 * int(spark.sparkContext.defaultParallelism)
-        spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
         holes = bronze.with_holes(mine)
         holey = bronze.read(spark, bronze.of_partitions(mine, holes)) if holes else None
         records, hot = bronze.read(spark, mine), bronze.read(spark, files)
         if number:
             records = _of_groups(records, touched.groups)
             hot = _of_windows(hot, touched.windows)
-        if small:
-            holey = holey.coalesce(1) if holey is not None else None
-            records, hot = records.coalesce(1).persist(), hot.coalesce(1)
-        try:
-            Gold(store, number, _unsaid).make(records, self._known_ends(), holey, hot)
-        finally:
-            records.unpersist()
+        transactions = any(one.is_transactional for one in mine)
+        gold.make(records, self._known_ends(), holey, hot, transactions=transactions)
 
     def _known_ends(self) -> DataFrame | None:
         """With those of this batch, which does not count for others yet."""

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.asking import ask, by_group
 
-_READ: Final = (
+READ: Final = [
     "group_id",
     "log_partition",
     "log_offset",
@@ -23,7 +23,7 @@ _READ: Final = (
     "members",
     "history",
     "headers",
-)
+]
 
 _GROUPS: Final = """
 SELECT group_id, log_partition, log_offset, ts, state_ts, generation, protocol, leader, tombstone,
@@ -65,14 +65,15 @@ FROM (SELECT *,
 
 def of_groups(records: DataFrame) -> DataFrame:
     """What is read of the records of groups and of their history: few among all."""
-    rows = records.where("kind IN (2, 32766) AND problem IS NULL").select(*_READ)
+    rows = records.where("kind IN (2, 32766) AND problem IS NULL").select(*READ)
     return by_group(rows)
 
 
 def group_chain(spark: SparkSession, records: DataFrame) -> DataFrame:
     """`generations` with what other tables need besides: headers, before_ids, next_ts, ..."""
     groups = ask(spark, _GROUPS, records=records)
-    return ask(spark, _GENERATIONS, groups=ask(spark, _CHAINED, groups=groups))
+    chain = ask(spark, _GENERATIONS, groups=ask(spark, _CHAINED, groups=groups))
+    return chain.drop("before")
 
 
 _SEEN: Final = """
@@ -164,6 +165,7 @@ def flapping(spark: SparkSession, rebalances: DataFrame, stays: DataFrame) -> Da
     return ask(spark, _FLAPPING, rebalances=rebalances, members=stays)
 
 
+HOT_READ: Final = ["ts", "log_partition", "group_id", "kind", "bytes"]
 _HOT: Final = """
 SELECT window_start, log_partition, records, bytes, commits, rebalances, groups,
        records / sum(records) OVER (PARTITION BY window_start) AS share,

@@ -12,6 +12,7 @@ from pipeline.asking import ask, by_group
 STALE_SECONDS: Final = 300
 """A sampled end offset older than this is not used."""
 
+NUMBERED_READ: Final = ["log_partition", "log_offset", "problem"]
 # A row that stands for damage may have the offset of a record behind it: then it comes first.
 _NUMBERED: Final = """
 SELECT log_partition, log_offset, is_damage,
@@ -27,6 +28,18 @@ _COLUMNS: Final = """
 log_partition, log_offset, ts, group_id, topic, partition, committed_offset, leader_epoch,
 metadata, commit_ts
 """
+
+READ: Final = [
+    *(name.strip() for name in _COLUMNS.split(",")),
+    "kind",
+    "tombstone",
+    "producer_id",
+    "producer_epoch",
+    "is_txn",
+    "is_control",
+    "control_type",
+    "problem",
+]
 
 _PLAIN: Final = f"""
 SELECT {_COLUMNS} FROM {{records}}
@@ -76,16 +89,26 @@ FROM {commits} GROUP BY 1, 2, 3
 
 def transactional_or_plain(spark: SparkSession, records: DataFrame) -> DataFrame:
     """The commits of `records` that count; one in a transaction does once that is committed."""
-    return ask(spark, _PLAIN, records=records).unionByName(
-        ask(spark, _TRANSACTIONAL, records=records)
-    )
+    return plain(spark, records).unionByName(ask(spark, _TRANSACTIONAL, records=records))
+
+
+def plain(spark: SparkSession, records: DataFrame) -> DataFrame:
+    """Those of them that are in no transaction."""
+    return ask(spark, _PLAIN, records=records)
 
 
 def offset_commits(
-    spark: SparkSession, records: DataFrame, holey: DataFrame | None = None
+    spark: SparkSession,
+    records: DataFrame,
+    holey: DataFrame | None = None,
+    *,
+    transactions: bool = True,
 ) -> DataFrame:
-    """The table; `holey` has all records of the log partitions in which some are missing."""
-    commits = transactional_or_plain(spark, records)
+    """The table; `holey` has all records of the log partitions in which some are missing.
+
+    Without `transactions` no commit of `records` is in one, which saves half of the work.
+    """
+    commits = transactional_or_plain(spark, records) if transactions else plain(spark, records)
     if holey is None:
         commits = commits.selectExpr("*", "0 AS hole")
     else:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.asking import plan_for
 from pipeline.bronze import Bronze, File, is_small, look, of_partitions, read, with_holes
 from pipeline.end_offsets import EndOffset, from_bootstrap, from_directory
 from pipeline.errors import PipelineError, WrongArguments
@@ -126,8 +127,8 @@ def run_batch(
     new = bronze.write(spark, source.options, ranges, 0)
     records = read(spark, new)
     is_few = is_small(new)
+    plan_for(spark, few=is_few)
     if is_few:
-        spark.conf.set("spark.sql.shuffle.partitions", "1")
         records = records.coalesce(1).persist()
     if source.bootstrap is not None:
         ends = from_bootstrap(source.bootstrap, committed_partitions(new))
@@ -135,7 +136,8 @@ def run_batch(
     known = store.table(END_OFFSETS.name) if ends else None
     holes = with_holes(new)
     holey = read(spark, of_partitions(new, holes)) if holes else None
-    Gold(store, 0, told).make(records, known, holey)
+    transactions = any(one.is_transactional for one in new)
+    Gold(store, 0, told).make(records, known, holey, transactions=transactions)
     summary = summarize(spark, records)
     if is_few:
         records.unpersist()

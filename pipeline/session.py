@@ -80,6 +80,7 @@ _SETTINGS: Final = {
     # Runs are short: the second compiler takes more than it gives. Executors have it.
     "spark.driver.extraJavaOptions": (
         f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} -XX:TieredStopAtLevel=1"
+        " -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
     ),
     "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
 }

@@ -41,12 +41,16 @@ class Store:
 
     def write_table(self, table: Table, rows: DataFrame, batch: int) -> None:
         """Write a table's rows of a batch, columns in its order, in the place of what it had."""
-        typed = [
-            f"CAST({column.name} AS {column.kind}) AS {column.name}" for column in table.columns
-        ]
-        dated = rows.selectExpr(*typed, f"to_date({table.day}) AS date")
+        dated = rows.selectExpr(*_typed(table), f"to_date({table.day}) AS date")
         target = str(self.directory / table.name / f"batch={batch}")
         dated.write.mode("overwrite").partitionBy("date").parquet(target)
+
+    def write_few(self, table: Table, rows: DataFrame, batch: int) -> pa.Table:
+        """The same for few rows, by this process; returns them with all columns they have."""
+        others = [f"`{name}`" for name in rows.columns if name not in table.names]
+        found = rows.selectExpr(*_typed(table), *others).toArrow()
+        write_rows(self.directory / table.name, found.select(table.names), batch, table.day)
+        return found
 
     def records(self) -> DataFrame:
         """All records, without those that a newer incarnation has made void."""
@@ -102,6 +106,10 @@ class Store:
             self.table(name).createOrReplaceTempView(name)
 
 
+def _typed(table: Table) -> list[str]:
+    return [f"CAST({column.name} AS {column.kind}) AS {column.name}" for column in table.columns]
+
+
 _VALID: Final = """
 SELECT r.* FROM {rows} r LEFT ANTI JOIN
     (SELECT log_partition, incarnation, min(log_offset) AS begin FROM {rows}
@@ -124,14 +132,18 @@ FROM (SELECT topic, partition,
 """
 
 
-def write_rows(directory: Path, rows: pa.Table, batch: int) -> None:
-    """Write few rows as a batch of a table, without Spark; there when they are whole."""
+def write_rows(directory: Path, rows: pa.Table, batch: int, day_of: str = "ts") -> None:
+    """Write few rows as a batch of a table, without Spark; there when they are whole.
+
+    They go into directories by the day of `day_of`, if they have that column.
+    """
     target = directory / f"batch={batch}"
     unfinished = directory / f".batch={batch}"
     for path in (target, unfinished):
         shutil.rmtree(path, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    for day, of_day in by_day(rows) if "ts" in rows.schema.names else [(None, rows)]:
+    days = by_day(rows, day_of) if day_of in rows.schema.names else [(None, rows)]
+    for day, of_day in days:
         place = unfinished if day is None else unfinished / f"date={day}"
         place.mkdir(exist_ok=True)
         pq.write_table(of_day, place / "part-00000.parquet")

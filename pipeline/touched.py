@@ -24,6 +24,12 @@ WINDOW_SECONDS: Final = 600
 COLUMNS: Final = ["group_id", "log_partition", "ts"]
 
 
+def window_of(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The begin of each time's window, in seconds since 1970."""
+    begins = pc.floor_temporal(times, WINDOW_SECONDS, "second", calendar_based_origin=False)
+    return pc.cast(begins, pa.timestamp("s", tz="UTC")).cast(pa.int64())
+
+
 @dataclass
 class Touched:
     """Keys of rows that are made again."""
@@ -38,8 +44,7 @@ class Touched:
         """Take in rows with COLUMNS."""
         self.partitions.update(pc.unique(rows["log_partition"]).to_pylist())
         self.groups.update(pc.unique(rows["group_id"].drop_null()).to_pylist())
-        seconds = rows["ts"].drop_null().cast(pa.int64()).to_numpy() // 1_000_000
-        self.windows.update((seconds // WINDOW_SECONDS * WINDOW_SECONDS).tolist())
+        self.windows.update(pc.unique(window_of(rows["ts"].drop_null())).to_pylist())
 
     def table(self, batch: int) -> pa.Table:
         """For the table `touched`."""
@@ -103,7 +108,8 @@ def _behind(everything: Sequence[File], ends: Iterable[EndOffset]) -> Iterator[t
     topics = pa.array(sorted({topic for topic, _ in first}))
     where = (ds.field("ts") >= begin) & ds.field("topic").isin(topics)
     keys = ["group_id", "log_partition", "topic", "partition"]
-    rows = look(everything, [*keys, "ts"], where)
+    late = [one for one in everything if one.times and one.times[1] >= begin.as_py()]
+    rows = look(late, [*keys, "ts"], where)
     for row in rows.group_by(keys).aggregate([("ts", "max")]).to_pylist():
         since = first.get((row["topic"], row["partition"]))
         if since is not None and row["ts_max"] >= since and row["group_id"] is not None:

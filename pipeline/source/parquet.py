@@ -108,9 +108,11 @@ def _unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}.unfinished")
 
 
-def by_day(rows: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
-    """Rows by the day of `ts`, UTC; nearly always they are of one."""
-    days = pc.cast(rows.column("ts"), pa.date32())
+def by_day(
+    rows: pa.Table | pa.RecordBatch, column: str = "ts"
+) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
+    """Rows by the day of a time, UTC; nearly always they are of one."""
+    days = pc.cast(rows.column(column), pa.date32())
     for day in pc.unique(days):
         if day.is_valid:
             yield str(day.as_py()), rows.filter(pc.equal(days, day))
