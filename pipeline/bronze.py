@@ -44,8 +44,6 @@ class File(NamedTuple):
     """The first and the last time in it; None if there is none."""
     is_damaged: bool
     """Whether a row in it stands for what could not be read."""
-    is_transactional: bool
-    """Whether a record in it belongs to a transaction."""
 
 
 class Bronze:
@@ -95,7 +93,6 @@ def _file(path: Path) -> File:
     first = min((one.min for one in bounds), default=0)
     last = max((one.max for one in bounds), default=-1)
     is_damaged = any(one.num_values for one in _statistics(footer, "problem"))
-    is_transactional = any(one.has_min_max and one.max for one in _statistics(footer, "is_txn"))
     size = path.stat().st_size
     when = [one for one in _statistics(footer, "ts") if one.has_min_max]
     times = (min(one.min for one in when), max(one.max for one in when)) if when else None
@@ -110,7 +107,6 @@ def _file(path: Path) -> File:
         size,
         times,
         is_damaged,
-        is_transactional,
     )
 
 

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from pipeline import gold_groups, gold_offsets
+from pipeline import commits, gold_groups
 from pipeline.bronze import File, is_small, of_partitions, of_times, valid, with_holes
 from pipeline.records_schema import HISTORY_KIND, select
 from pipeline.touched import WINDOW_SECONDS, Touched, window_of
 
-_READ: Final = sorted({*gold_offsets.READ, *gold_groups.READ, *gold_groups.HOT_READ, "incarnation"})
+_READ: Final = sorted({*commits.READ, *gold_groups.READ, *gold_groups.HOT_READ, "incarnation"})
 _KEPT_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -25,15 +25,13 @@ class Few:
     """What all tables of some groups and times are made of."""
 
     commits: pa.Table
-    """Committed offsets and markers, with the columns gold_offsets.py reads."""
+    """Committed offsets and markers, with the columns commits.py reads."""
     groups: pa.Table
     """Records of groups and of their history, with those gold_groups.py reads."""
     hot: pa.Table
     """All records of the times of `hot_partitions`."""
     holey: pa.Table | None
     """All records of the log partitions in which offsets are missing; None if none is."""
-    has_transactions: bool
-    """Whether some of the commits are in transactions."""
 
 
 class Reader:
@@ -59,11 +57,10 @@ class Reader:
         windows = pa.array(sorted(touched.windows), pa.int64())
         holes = with_holes(mine)
         return Few(
-            rows.filter(is_commit | ds.field("is_control")).select(gold_offsets.READ),
+            rows.filter(is_commit | ds.field("is_control")).select(commits.READ),
             rows.filter(is_group & ds.field("problem").is_null()).select(gold_groups.READ),
             hot.filter(pc.is_in(window_of(hot["ts"]), windows)).select(gold_groups.HOT_READ),
-            _of(rows, holes).select(gold_offsets.NUMBERED_READ) if holes else None,
-            any(one.is_transactional for one in mine),
+            _of(rows, holes).select(commits.NUMBERED_READ) if holes else None,
         )
 
     def _read(self, files: Collection[File]) -> pa.Table:

@@ -120,14 +120,12 @@ class Follower:
             gold.make_few(few, self._known_ends(), self._beside)
             return
         mine = bronze.of_partitions(files, touched.partitions)
-        holes = bronze.with_holes(mine)
-        holey = bronze.read(spark, bronze.of_partitions(mine, holes)) if holes else None
         records, hot = bronze.read(spark, mine), bronze.read(spark, files)
-        if number:
-            records = _of_groups(records, touched.groups)
+        groups = touched.groups if number else None
+        if groups is not None:
+            records = _of_groups(records, groups)
             hot = _of_windows(hot, touched.windows)
-        transactions = any(one.is_transactional for one in mine)
-        gold.make(records, self._known_ends(), holey, hot, transactions=transactions)
+        gold.make(mine, records, self._known_ends(), groups, hot)
 
     def _known_ends(self) -> DataFrame | None:
         """With those of this batch, which does not count for others yet."""
@@ -158,11 +156,11 @@ class Follower:
 
 
 def _of_groups(rows: DataFrame, groups: Collection[str]) -> DataFrame:
-    """The rows of some groups, and all markers. Few are told one by one: then less is read."""
+    """The rows of some groups. Few are told one by one: then less is read."""
     if len(groups) <= _NAMED:
-        return rows.where(col("group_id").isin(list(groups)) | col("is_control"))
+        return rows.where(col("group_id").isin(list(groups)))
     listed = rows.sparkSession.createDataFrame([(group,) for group in groups], "group_id string")
-    return rows.join(listed, "group_id", "left_semi").unionByName(rows.where("is_control"))
+    return rows.join(listed, "group_id", "left_semi")
 
 
 def _of_windows(rows: DataFrame, windows: Collection[int]) -> DataFrame:

@@ -1,18 +1,17 @@
 """All tables from records, each written as soon as it is known."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor
-from typing import Final
 
 from pyspark.sql import DataFrame
 
 from pipeline import gold_groups, gold_offsets, gold_rebalances
 from pipeline.asking import in_memory, of_rows
+from pipeline.bronze import File, with_holes
+from pipeline.commits import commit_rate, offset_commits, write_commits
 from pipeline.few import Few
-from pipeline.store import BY_NAME, Store
-
-_MOST_ROWS: Final = 2_000
-"""More than these are read sooner from the file they are in, by column."""
+from pipeline.store import BY_NAME, Store, write_rows
+from pipeline.tables import COMMIT_RATE, OFFSET_COMMITS
 
 
 class Gold:
@@ -26,37 +25,32 @@ class Gold:
 
     def make(
         self,
+        files: Sequence[File],
         records: DataFrame,
         ends: DataFrame | None,
-        holey: DataFrame | None = None,
+        groups: Collection[str] | None = None,
         hot: DataFrame | None = None,
-        *,
-        transactions: bool = True,
     ) -> None:
         """Write all tables.
 
         Args:
-            records: Those of the groups to be made, and all markers.
+            files: All files of the log partitions in which the groups are.
+            records: Those of the groups to be made.
             ends: The table `end_offsets`; None if it is empty.
-            holey: All records of the log partitions in which offsets are missing; None if none is.
+            groups: Which groups; None for all.
             hot: All records of the times of which `hot_partitions` is made; by default `records`.
-            transactions: Whether some of the records are in transactions.
         """
         spark = self._store.spark
+        commits, rate = self._commits(files, groups)
+        self._keep("lag", gold_offsets.lag(spark, commits, rate, ends))
         with in_memory() as cached:
-            commits = cached(
-                gold_offsets.offset_commits(spark, records, holey, transactions=transactions)
-            )
-            self._keep("offset_commits", commits)
-            rate = self._keep("commit_rate", gold_offsets.commit_rate(spark, commits))
-            self._keep("lag", gold_offsets.lag(spark, commits, rate, ends))
-            groups = cached(gold_groups.of_groups(records))
-            chain = cached(gold_groups.group_chain(spark, groups))
+            of_groups = cached(gold_groups.of_groups(records))
+            chain = cached(gold_groups.group_chain(spark, of_groups))
             self._keep("generations", chain)
-            found = cached(gold_rebalances.of_log(spark, groups, chain))
+            found = cached(gold_rebalances.of_log(spark, of_groups, chain))
             rebalances = gold_rebalances.rebalances(spark, found, chain, commits)
             rebalances = self._keep("rebalances", rebalances)
-            stays = gold_groups.members(spark, groups, chain, rebalances)
+            stays = gold_groups.members(spark, of_groups, chain, rebalances)
             stays = self._keep("members", stays)
         self._keep("flapping", gold_groups.flapping(spark, rebalances, stays))
         everywhere = records if hot is None else hot
@@ -70,37 +64,46 @@ class Gold:
         """
         spark = self._store.spark
 
-        def offsets() -> DataFrame:
-            commits = gold_offsets.offset_commits(
-                spark,
-                of_rows(spark, few.commits),
-                None if few.holey is None else of_rows(spark, few.holey),
-                transactions=few.has_transactions,
-            )
-            return self._keep_few("offset_commits", commits)
-
-        def rates(commits: DataFrame) -> None:
-            rate = self._keep_few("commit_rate", gold_offsets.commit_rate(spark, commits))
+        def rates() -> None:
             self._keep_few("lag", gold_offsets.lag(spark, commits, rate, ends))
             hot = of_rows(spark, few.hot)
             self._keep_few("hot_partitions", gold_groups.hot_partitions(spark, hot))
 
-        making = beside.submit(offsets)
+        commits, rate = self._few_commits(few)
+        making = beside.submit(rates)
         groups = of_rows(spark, few.groups)
         chain = self._keep_few("generations", gold_groups.group_chain(spark, groups))
         found = of_rows(spark, gold_rebalances.of_log(spark, groups, chain).toArrow())
-        commits = making.result()
-        making_rates = beside.submit(rates, commits)
         rebalances = self._keep_few(
             "rebalances", gold_rebalances.rebalances(spark, found, chain, commits)
         )
         stays = self._keep_few("members", gold_groups.members(spark, groups, chain, rebalances))
         self._keep_few("flapping", gold_groups.flapping(spark, rebalances, stays))
-        making_rates.result()
+        making.result()
+
+    def _begin(self, name: str) -> None:
+        self._told(name)
+
+    def _commits(
+        self, files: Sequence[File], groups: Collection[str] | None
+    ) -> tuple[DataFrame, DataFrame]:
+        self._begin(OFFSET_COMMITS.name)
+        directory, spark = self._store.directory, self._store.spark
+        write_commits(spark, files, with_holes(files), groups, directory, self._batch)
+        return self._written(OFFSET_COMMITS.name), self._written(COMMIT_RATE.name)
+
+    def _few_commits(self, few: Few) -> tuple[DataFrame, DataFrame]:
+        self._begin(OFFSET_COMMITS.name)
+        rows = offset_commits(few.commits, few.holey)
+        write_rows(self._store.directory / OFFSET_COMMITS.name, rows, self._batch)
+        self._begin(COMMIT_RATE.name)
+        rate, directory = commit_rate(rows), self._store.directory / COMMIT_RATE.name
+        write_rows(directory, rate, self._batch, COMMIT_RATE.day)
+        return self._written(OFFSET_COMMITS.name), of_rows(self._store.spark, rate)
 
     def _keep(self, name: str, rows: DataFrame) -> DataFrame:
         """Write a table; returns it as it can be read now."""
-        self._told(name)
+        self._begin(name)
         self._store.write_table(BY_NAME[name], rows, self._batch)
         return self._written(name)
 
@@ -110,8 +113,6 @@ class Gold:
 
     def _keep_few(self, name: str, rows: DataFrame) -> DataFrame:
         """Write a table of few rows; returns them, with what they have besides its columns."""
-        self._told(name)
+        self._begin(name)
         found = self._store.write_few(BY_NAME[name], rows, self._batch)
-        if found.num_rows > _MOST_ROWS and found.column_names == BY_NAME[name].names:
-            return self._written(name)
         return of_rows(self._store.spark, found)

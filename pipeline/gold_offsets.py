@@ -1,127 +1,13 @@
-"""Tables of committed offsets: `offset_commits`, `commit_rate`, `lag`.
-
-The order within a partition's commits is that of the log; times only put rows into minutes.
-"""
+"""The table `lag`, of `offset_commits`, `commit_rate` and `end_offsets`."""
 
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.asking import ask, by_group
+from pipeline.asking import ask
 
 STALE_SECONDS: Final = 300
 """A sampled end offset older than this is not used."""
-
-NUMBERED_READ: Final = ["log_partition", "log_offset", "problem"]
-# A row that stands for damage may have the offset of a record behind it: then it comes first.
-_NUMBERED: Final = """
-SELECT log_partition, log_offset, is_damage,
-       sum(is_hole) OVER (PARTITION BY log_partition ORDER BY log_offset, NOT is_damage
-                          ROWS UNBOUNDED PRECEDING) AS hole
-FROM (SELECT log_partition, log_offset, is_damage,
-             int(is_damage OR coalesce(log_offset - lag(log_offset) OVER (
-                 PARTITION BY log_partition ORDER BY log_offset) > 1, false)) AS is_hole
-      FROM (SELECT log_partition, log_offset, problem IS NOT NULL AS is_damage FROM {records}))
-"""
-
-_COLUMNS: Final = """
-log_partition, log_offset, ts, group_id, topic, partition, committed_offset, leader_epoch,
-metadata, commit_ts
-"""
-
-READ: Final = [
-    *(name.strip() for name in _COLUMNS.split(",")),
-    "kind",
-    "tombstone",
-    "producer_id",
-    "producer_epoch",
-    "is_txn",
-    "is_control",
-    "control_type",
-    "problem",
-]
-
-_PLAIN: Final = f"""
-SELECT {_COLUMNS} FROM {{records}}
-WHERE kind IN (0, 1) AND NOT tombstone AND NOT is_txn AND problem IS NULL
-"""
-
-_TRANSACTIONAL: Final = f"""
-SELECT {_COLUMNS}
-FROM (SELECT *, first(control_type, true) OVER (
-          PARTITION BY log_partition, producer_id, producer_epoch ORDER BY log_offset
-          ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS ended
-      FROM {{records}} WHERE is_txn OR is_control)
-WHERE kind IN (0, 1) AND NOT is_control AND NOT tombstone AND problem IS NULL
-  AND ended = 'commit'
-"""
-
-_ADVANCES: Final = """
-SELECT group_id, topic, partition, committed_offset, leader_epoch, metadata, commit_ts, ts,
-       try_subtract(committed_offset, before) AS advance,
-       coalesce(committed_offset < before, false) AS rewind,
-       coalesce(hole != hole_before, false) AS history_gap,
-       log_partition, log_offset
-FROM (SELECT *,
-             lag(committed_offset) OVER key AS before,
-             lag(hole) OVER key AS hole_before
-      FROM {commits}
-      WINDOW key AS (PARTITION BY group_id, topic, partition ORDER BY log_offset))
-"""
-
-_AFTER_GAPS: Final = """
-SELECT group_id, topic, partition, committed_offset, leader_epoch, metadata, commit_ts, ts,
-       IF(history_gap, NULL, advance) AS advance, rewind AND NOT history_gap AS rewind,
-       history_gap, log_partition, log_offset
-FROM {commits}
-"""
-
-_RATE: Final = """
-SELECT date_trunc('MINUTE', ts) AS minute, group_id, topic,
-       count(*) AS commits,
-       try_sum(greatest(coalesce(advance, 0L), 0L)) AS records_advanced,
-       count_if(rewind) AS rewinds,
-       count(DISTINCT partition) AS partitions,
-       first(log_partition) AS log_partition
-FROM {commits} GROUP BY 1, 2, 3
-"""
-
-
-def transactional_or_plain(spark: SparkSession, records: DataFrame) -> DataFrame:
-    """The commits of `records` that count; one in a transaction does once that is committed."""
-    return plain(spark, records).unionByName(ask(spark, _TRANSACTIONAL, records=records))
-
-
-def plain(spark: SparkSession, records: DataFrame) -> DataFrame:
-    """Those of them that are in no transaction."""
-    return ask(spark, _PLAIN, records=records)
-
-
-def offset_commits(
-    spark: SparkSession,
-    records: DataFrame,
-    holey: DataFrame | None = None,
-    *,
-    transactions: bool = True,
-) -> DataFrame:
-    """The table; `holey` has all records of the log partitions in which some are missing.
-
-    Without `transactions` no commit of `records` is in one, which saves half of the work.
-    """
-    commits = transactional_or_plain(spark, records) if transactions else plain(spark, records)
-    if holey is None:
-        commits = commits.selectExpr("*", "0 AS hole")
-    else:
-        holes = ask(spark, _NUMBERED, records=holey).where("NOT is_damage").drop("is_damage")
-        commits = commits.join(holes, ["log_partition", "log_offset"], "left")
-    advances = ask(spark, _ADVANCES, commits=by_group(commits))
-    return ask(spark, _AFTER_GAPS, commits=advances)
-
-
-def commit_rate(spark: SparkSession, commits: DataFrame) -> DataFrame:
-    """The table, from `offset_commits`."""
-    return ask(spark, _RATE, commits=commits)
-
 
 _LAST_COMMITS: Final = """
 SELECT date_trunc('MINUTE', ts) AS minute, group_id, topic, partition,

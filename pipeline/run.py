@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.asking import plan_for
-from pipeline.bronze import Bronze, File, is_small, look, of_partitions, read, with_holes
+from pipeline.bronze import Bronze, File, is_small, look, read
 from pipeline.end_offsets import EndOffset, from_bootstrap, from_directory
 from pipeline.errors import PipelineError, WrongArguments
 from pipeline.gold import Gold
@@ -134,10 +134,7 @@ def run_batch(
         ends = from_bootstrap(source.bootstrap, committed_partitions(new))
     write_ends(directory, ends, 0)
     known = store.table(END_OFFSETS.name) if ends else None
-    holes = with_holes(new)
-    holey = read(spark, of_partitions(new, holes)) if holes else None
-    transactions = any(one.is_transactional for one in new)
-    Gold(store, 0, told).make(records, known, holey, transactions=transactions)
+    Gold(store, 0, told).make(new, records, known)
     summary = summarize(spark, records)
     if is_few:
         records.unpersist()

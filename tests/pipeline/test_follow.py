@@ -4,13 +4,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.log import SegmentLog
@@ -36,9 +36,6 @@ DEATHS = (
     TOUCHED,
     "behind it",
 )
-
-
-Keep = Callable[[Gold, str, DataFrame], DataFrame]
 
 
 def unsaid(text: str) -> None:
@@ -138,15 +135,12 @@ class Story:
 @contextmanager
 def killed_at(place: str) -> Iterator[None]:
     """End a batch before it writes the named table, or when it has written `touched`."""
-    write = write_rows
+    begin, write = Gold._begin, write_rows
 
-    def dying(keep: Keep) -> Keep:
-        def dying_keep(self: Gold, name: str, rows: DataFrame) -> DataFrame:
-            if place in (name, "before the tables"):
-                raise Killed
-            return keep(self, name, rows)
-
-        return dying_keep
+    def dying_begin(self: Gold, name: str) -> None:
+        if place in (name, "before the tables"):
+            raise Killed
+        begin(self, name)
 
     def dying_write(directory: Path, rows: object, batch: int) -> None:
         if place == TOUCHED:
@@ -156,8 +150,7 @@ def killed_at(place: str) -> Iterator[None]:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Gold, "_keep", dying(Gold._keep))
-        patch.setattr(Gold, "_keep_few", dying(Gold._keep_few))
+        patch.setattr(Gold, "_begin", dying_begin)
         patch.setattr("pipeline.follow.write_rows", dying_write)
         yield
 

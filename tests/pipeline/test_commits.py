@@ -1,0 +1,122 @@
+"""Committed offsets by column, beside the same row by row."""
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs the extra `pipeline`")
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.commits import NUMBERED_READ, READ, offset_commits
+from pipeline.records_schema import RECORDS
+
+LARGEST = 2**63 - 1
+Row = dict[str, Any]
+
+
+def rows_of(seed: int) -> list[Row]:
+    """Two log partitions with commits, transactions, markers, damage and holes, in any order."""
+    random = Random(seed)
+    rows = []
+    for number in (0, 3):
+        offset = 0
+        for _ in range(random.randrange(40)):
+            offset += random.choice([1, 1, 1, 3])
+            row = dict.fromkeys(RECORDS.names) | {"log_partition": number, "log_offset": offset}
+            row |= random.choice([commit, commit, commit, transactional, marker, damage])(
+                random, number
+            )
+            if row["problem"] is not None and random.random() < 0.5:
+                offset -= 1
+            rows.append(row)
+    random.shuffle(rows)
+    return rows
+
+
+def commit(random: Random, number: int) -> Row:
+    return {
+        "kind": random.choice([0, 1, 1, 2]),
+        "tombstone": random.random() < 0.1,
+        "is_txn": False,
+        "is_control": False,
+        "group_id": f"g{number}{random.randrange(2)}",
+        "topic": random.choice(["orders", "payments"]),
+        "partition": random.randrange(2),
+        "committed_offset": random.choice([random.randrange(99), LARGEST, -LARGEST]),
+        "ts": datetime(2025, 1, 1, tzinfo=UTC),
+    }
+
+
+def transactional(random: Random, number: int) -> Row:
+    producer = {"producer_id": random.randrange(2), "producer_epoch": random.randrange(2)}
+    return commit(random, number) | {"is_txn": True} | producer
+
+
+def marker(random: Random, number: int) -> Row:
+    row = transactional(random, number) | {"is_control": True, "kind": None}
+    return row | {"control_type": random.choice(["commit", "abort", None])}
+
+
+def damage(random: Random, number: int) -> Row:
+    return {"problem": "damaged"}
+
+
+def one_by_one(rows: list[Row], holey: set[int]) -> Iterator[tuple[Any, ...]]:
+    """What `offset_commits` says of advances, as its documentation has it."""
+    ordered = sorted(rows, key=lambda row: (row["log_partition"], row["log_offset"]))
+    last: dict[tuple[Any, ...], Row] = {}
+    for row in ordered:
+        if row["problem"] or row["kind"] not in (0, 1) or row["tombstone"] or row["is_control"]:
+            continue
+        if row["is_txn"] and not _is_committed(row, ordered):
+            continue
+        key = row["group_id"], row["topic"], row["partition"]
+        before, at = last.get(key), row["log_offset"]
+        gap, advance = False, None
+        if before is not None:
+            gap = row["log_partition"] in holey and _is_gap(rows, before, row)
+            advance = row["committed_offset"] - before["committed_offset"]
+        if advance is None or gap:
+            yield (*key, at, None, False, gap)
+        else:
+            fits = -LARGEST - 1 <= advance <= LARGEST
+            yield (*key, at, advance if fits else None, advance < 0, gap)
+        last[key] = row
+
+
+def _is_committed(row: Row, ordered: list[Row]) -> bool:
+    names = ("log_partition", "producer_id", "producer_epoch")
+    for other in ordered:
+        is_later = other["log_offset"] > row["log_offset"] and other["control_type"]
+        if is_later and all(other[name] == row[name] for name in names):
+            return bool(other["control_type"] == "commit")
+    return False
+
+
+def _is_gap(rows: list[Row], before: Row, row: Row) -> bool:
+    """Whether an offset between the two is missing, or has a row that stands for damage."""
+    mine = [one for one in rows if one["log_partition"] == row["log_partition"]]
+    whole = {one["log_offset"] for one in mine if not one["problem"]}
+    bad = {one["log_offset"] for one in mine if one["problem"]}
+    span = range(before["log_offset"] + 1, row["log_offset"] + 1)
+    return any(offset in bad or offset not in whole for offset in span)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_by_column_they_are_what_they_are_one_by_one(seed: int) -> None:
+    rows = rows_of(seed)
+    holey = {number for number in (0, 3) if Random(seed + number).random() < 0.7}
+    table = pa.Table.from_pylist(rows, schema=RECORDS.remove_metadata())
+    numbered = pa.Table.from_pylist(
+        [row for row in rows if row["log_partition"] in holey], schema=table.schema
+    )
+
+    found = offset_commits(table.select(READ), numbered.select(NUMBERED_READ) if holey else None)
+
+    names = ["group_id", "topic", "partition", "log_offset", "advance", "rewind", "history_gap"]
+    mine = [tuple(row[name] for name in names) for row in found.to_pylist()]
+    assert sorted(mine, key=str) == sorted(one_by_one(rows, holey), key=str)
