@@ -148,6 +148,7 @@ def test_a_group_goes_on_behind_a_generation_that_its_log_has_lost() -> None:
     assert a.join().joined.generation == 5
     a.sync({a: b"all"})
     assert a.join().joined.generation == 6
+    assert story.classic.spent_generation == 0
 
 
 def test_a_generation_that_the_log_has_is_not_spent() -> None:
