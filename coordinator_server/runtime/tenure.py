@@ -292,7 +292,7 @@ class Tenure:
                 tell_parts(actor.group, event, result, self._world)
         elif type(result) is Refuse:
             tell_refusal(actor.group, event, reply, self._world)
-        elif isinstance(result, Left | Deleted) and result.refused:
+        elif (type(result) is Left or type(result) is Deleted) and result.refused:
             tell_parts(actor.group, event, result, self._world)
         _resolve(reply.token, result)
 
