@@ -54,8 +54,13 @@ def mutations(path: str, source: str, members: Members) -> list[Mutation]:
         and isinstance(statement.value, ast.Name)
         and statement.value.id in members
     }
-    walk = _Walk(path, source, {**members, **aliases})
+    modules = {name: members[enum] for name, enum in _MODULES.items() if enum in members}
+    walk = _Walk(path, source, {**members, **modules, **aliases})
     return list(walk.body(tree.body, "", inside=False))
+
+
+_MODULES = {"states": "ClassicGroupState"}
+"""Where the members of an enum are constants of a module: how that is imported."""
 
 
 def enum_members(source: str) -> dict[str, tuple[str, ...]]:

@@ -128,6 +128,11 @@ def test_an_enum_may_go_by_another_name() -> None:
     }
 
 
+def test_the_members_of_an_enum_may_be_constants_of_a_module() -> None:
+    changes = {mutation.change for mutation in all_mutations() if mutation.operator == "enum"}
+    assert "states.STABLE => states.DEAD" in changes
+
+
 def test_the_members_of_enums_are_found_in_their_order() -> None:
     source = 'class A(StrEnum):\n    """Doc."""\n    X = "x"\n    Y = "y"\nclass B:\n    Z = 1\n'
     assert enum_members(source) == {"A": ("X", "Y")}
