@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 from benchmarks.pipeline_log import BEGIN_MS, DAY_MS, LOG_PARTITIONS, Size, write
 
@@ -32,6 +33,8 @@ except ModuleNotFoundError as missing:
 
 TOUCHED_GROUPS = 5
 MOST_SECONDS = 300
+COLD_TURNS = 5
+"""In which Java still compiles what it runs."""
 
 
 def append(log: Path, records: int, turn: int) -> None:
@@ -95,8 +98,14 @@ def main() -> None:
     size = Size(given.commits, given.commits // 20, given.groups)
     print("| what | seconds | load of the machine |\n|---|--:|--:|")
     with tempfile.TemporaryDirectory() as scratch:
+        turns = []
         for what, seconds in follow(Path(scratch), size, given.records, given.turns):
             print(f"| {what} | {seconds:.2f} | {os.getloadavg()[0]:.1f} |", flush=True)
+            turns.append(seconds)
+        warm = sorted(turns[1 + COLD_TURNS :])
+        if warm:
+            print(f"| median after the first {COLD_TURNS} | {median(warm):.2f} | |")
+            print(f"| slowest of them | {warm[-1]:.2f} | |")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables of all commits, by column: of few rows at once, or of a log partition in each task.
+"""What is made of all commits, by column: of few rows, or of a log partition in each task.
 
 The order within a partition's commits is that of the log. A group lives in one log partition, so
 a task needs no other; Spark would sort and send all rows several times over.
@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from pipeline.bronze import File, look, valid
+from pipeline.records_schema import HISTORY_KIND
 from pipeline.source.parquet import by_day
-from pipeline.tables import COMMIT_RATE, OFFSET_COMMITS, Table
+from pipeline.tables import COMMIT_RATE, OFFSET_COMMITS
 from protocol.vectors import Flags, Ints
 
 _PLAIN: Final = [
@@ -47,6 +48,9 @@ READ: Final = [
 ]
 _LARGEST: Final = 2**63 - 1
 TABLES: Final = (OFFSET_COMMITS, COMMIT_RATE)
+GAPS: Final = "group_id string, log_offset bigint, commit_gap_ms bigint"
+GAPS_NAME: Final = "commit_gaps"
+"""Where they are between a task and the query that wants them: no table."""
 NUMBERED_READ: Final = ["log_partition", "log_offset", "problem"]
 
 
@@ -106,6 +110,42 @@ def commit_rate(commits: pa.Table) -> pa.Table:
             "log_partition": found["log_partition_min"],
         }
     ).select(COMMIT_RATE.names)
+
+
+def commit_gaps(commits: pa.Table, marks: pa.Table) -> pa.Table:
+    """How long a group committed nothing around each of some records: GAPS has the columns.
+
+    Args:
+        commits: Rows of `offset_commits`.
+        marks: The records, with `group_id` and `log_offset`.
+
+    Returns:
+        From the last commit before a record to the first behind it, by their times; null while one
+        of the two is missing.
+    """
+    commits = commits.filter(commits["ts"].is_valid())
+    chunks = [*commits["group_id"].chunks, *marks["group_id"].chunks]
+    groups = _codes(pa.chunked_array(chunks, pa.string()))
+    theirs, mine = groups[: commits.num_rows], groups[commits.num_rows :]
+    offsets, at = _ints(commits["log_offset"]), _ints(marks["log_offset"])
+    order = np.lexsort([offsets, theirs])
+    theirs, offsets = theirs[order], offsets[order]
+    millis = (_ints(commits["ts"]) // 1000)[order]
+    gap = np.zeros(marks.num_rows, np.int64)
+    is_known = np.zeros(marks.num_rows, bool)
+    for group in np.unique(mine).tolist():
+        begin, end = np.searchsorted(theirs, [group, group + 1]).tolist()
+        if begin == end:
+            continue
+        places = np.flatnonzero(mine == group)
+        behind = np.searchsorted(offsets[begin:end], at[places])
+        latest = np.maximum.accumulate(millis[begin:end])
+        earliest = np.minimum.accumulate(millis[begin:end][::-1])[::-1]
+        places, behind = (one[(behind > 0) & (behind < end - begin)] for one in (places, behind))
+        gap[places] = earliest[behind] - latest[behind - 1]
+        is_known[places] = True
+    found = marks.select(["group_id", "log_offset"])
+    return found.append_column("commit_gap_ms", pa.array(gap, mask=~is_known))
 
 
 def _counting(rows: pa.Table) -> Flags:
@@ -222,7 +262,8 @@ def write_commits(
         directory: Where all tables are; one that all executors share.
         batch: The number of the batch.
     """
-    targets = {table: directory / table.name / f"batch={batch}" for table in TABLES}
+    names = [*(table.name for table in TABLES), GAPS_NAME]
+    targets = {name: directory / name / f"batch={batch}" for name in names}
     for target in targets.values():
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
@@ -240,13 +281,16 @@ def write_commits(
         )
 
 
-def _write(task: _Task, targets: Mapping[Table, Path]) -> None:
+def _write(task: _Task, targets: Mapping[str, Path]) -> None:
     still = valid(task.files)
     rows = look(task.files, READ, still & task.wanted)
     holey = look(task.files, NUMBERED_READ, still) if task.has_holes else None
     commits = offset_commits(rows, holey)
     for table, found in zip(TABLES, (commits, commit_rate(commits)), strict=True):
         for day, of_day in by_day(found, table.day):
-            place = targets[table] / f"date={day}"
+            place = targets[table.name] / f"date={day}"
             place.mkdir(exist_ok=True)
             pq.write_table(of_day, place / f"part-{task.number:05d}.parquet")
+    marks = rows.filter(ds.field("kind").isin([2, HISTORY_KIND]))
+    gaps = commit_gaps(commits, marks)
+    pq.write_table(gaps, targets[GAPS_NAME] / f"part-{task.number:05d}.parquet")

@@ -17,6 +17,18 @@ from pipeline.records_schema import HISTORY_KIND, select
 from pipeline.touched import WINDOW_SECONDS, Touched, window_of
 
 _READ: Final = sorted({*commits.READ, *gold_groups.READ, *gold_groups.HOT_READ, "incarnation"})
+_NONE: Final = select(_READ).remove_metadata().empty_table()
+_ASKED: Final = (
+    "log_partition",
+    "log_offset",
+    "incarnation",
+    "group_id",
+    "kind",
+    "ts",
+    "is_control",
+    "problem",
+)
+"""What rows are chosen by."""
 _KEPT_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -39,6 +51,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[File, pa.Table] = OrderedDict()
+        self._bytes = 0
 
     def take(self, files: Sequence[File], touched: Touched) -> Few | None:
         """What is touched, of all files; None if it is not few."""
@@ -50,38 +63,43 @@ class Reader:
         wanted = ds.field("group_id").isin(pa.array(sorted(touched.groups), pa.string()))
         is_commit = wanted & ds.field("kind").isin([0, 1])
         is_group = wanted & ds.field("kind").isin([2, HISTORY_KIND])
-        rows = self._read(mine).filter(valid(files))
-        hot = self._read(at_times).filter(
-            valid(files) & (ds.field("ts") >= begin) & (ds.field("ts") < end)
+        still = valid(files)
+        rows = self._read(mine)
+        hot = _some(
+            self._read(at_times),
+            gold_groups.HOT_READ,
+            still & (ds.field("ts") >= begin) & (ds.field("ts") < end),
         )
         windows = pa.array(sorted(touched.windows), pa.int64())
         holes = with_holes(mine)
+        is_holey = ds.field("log_partition").isin(pa.array(holes, pa.int32()))
         return Few(
-            rows.filter(is_commit | ds.field("is_control")).select(commits.READ),
-            rows.filter(is_group & ds.field("problem").is_null()).select(gold_groups.READ),
-            hot.filter(pc.is_in(window_of(hot["ts"]), windows)).select(gold_groups.HOT_READ),
-            _of(rows, holes).select(commits.NUMBERED_READ) if holes else None,
+            _some(rows, commits.READ, still & (is_commit | ds.field("is_control"))),
+            _some(rows, gold_groups.READ, still & is_group & ds.field("problem").is_null()),
+            hot.filter(pc.is_in(window_of(hot["ts"]), windows)),
+            _some(rows, commits.NUMBERED_READ, still & is_holey) if holes else None,
         )
 
     def _read(self, files: Collection[File]) -> pa.Table:
         found = [self._rows(one) for one in files]
-        while len(self._kept) > len(found) and self._bytes() > _KEPT_BYTES:
-            self._kept.popitem(last=False)
-        return pa.concat_tables([select(_READ).remove_metadata().empty_table(), *found])
+        while len(self._kept) > len(found) and self._bytes > _KEPT_BYTES:
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= oldest.nbytes
+        # As one chunk: a filter takes its time for each.
+        return pa.concat_tables([_NONE, *found]).combine_chunks()
 
     def _rows(self, file: File) -> pa.Table:
         rows = self._kept.pop(file, None)
         if rows is None:
             rows = pq.ParquetFile(file.path).read(_READ).select(_READ).replace_schema_metadata()
+            self._bytes += rows.nbytes
         self._kept[file] = rows
         return rows
 
-    def _bytes(self) -> int:
-        return sum(rows.nbytes for rows in self._kept.values())
 
-
-def _of(rows: pa.Table, partitions: Collection[int]) -> pa.Table:
-    return rows.filter(ds.field("log_partition").isin(pa.array(sorted(partitions), pa.int32())))
+def _some(rows: pa.Table, columns: Sequence[str], where: ds.Expression) -> pa.Table:
+    """Some columns of some rows; little else of them is copied."""
+    return rows.select(sorted({*columns, *_ASKED})).filter(where).select(columns)
 
 
 def _span(windows: Collection[int]) -> tuple[datetime, datetime]:

@@ -1,5 +1,6 @@
 """All tables from records, each written as soon as it is known."""
 
+import shutil
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor
 
@@ -8,7 +9,14 @@ from pyspark.sql import DataFrame
 from pipeline import gold_groups, gold_offsets, gold_rebalances
 from pipeline.asking import in_memory, of_rows
 from pipeline.bronze import File, with_holes
-from pipeline.commits import commit_rate, offset_commits, write_commits
+from pipeline.commits import (
+    GAPS,
+    GAPS_NAME,
+    commit_gaps,
+    commit_rate,
+    offset_commits,
+    write_commits,
+)
 from pipeline.few import Few
 from pipeline.store import BY_NAME, Store, write_rows
 from pipeline.tables import COMMIT_RATE, OFFSET_COMMITS
@@ -41,15 +49,16 @@ class Gold:
             hot: All records of the times of which `hot_partitions` is made; by default `records`.
         """
         spark = self._store.spark
-        commits, rate = self._commits(files, groups)
+        commits, rate, gaps = self._commits(files, groups)
         self._keep("lag", gold_offsets.lag(spark, commits, rate, ends))
         with in_memory() as cached:
             of_groups = cached(gold_groups.of_groups(records))
             chain = cached(gold_groups.group_chain(spark, of_groups))
             self._keep("generations", chain)
             found = cached(gold_rebalances.of_log(spark, of_groups, chain))
-            rebalances = gold_rebalances.rebalances(spark, found, chain, commits)
+            rebalances = gold_rebalances.rebalances(spark, found, chain, gaps)
             rebalances = self._keep("rebalances", rebalances)
+            shutil.rmtree(self._store.directory / GAPS_NAME)
             stays = gold_groups.members(spark, of_groups, chain, rebalances)
             stays = self._keep("members", stays)
         self._keep("flapping", gold_groups.flapping(spark, rebalances, stays))
@@ -69,13 +78,13 @@ class Gold:
             hot = of_rows(spark, few.hot)
             self._keep_few("hot_partitions", gold_groups.hot_partitions(spark, hot))
 
-        commits, rate = self._few_commits(few)
+        commits, rate, gaps = self._few_commits(few)
         making = beside.submit(rates)
         groups = of_rows(spark, few.groups)
         chain = self._keep_few("generations", gold_groups.group_chain(spark, groups))
         found = of_rows(spark, gold_rebalances.of_log(spark, groups, chain).toArrow())
         rebalances = self._keep_few(
-            "rebalances", gold_rebalances.rebalances(spark, found, chain, commits)
+            "rebalances", gold_rebalances.rebalances(spark, found, chain, gaps)
         )
         stays = self._keep_few("members", gold_groups.members(spark, groups, chain, rebalances))
         self._keep_few("flapping", gold_groups.flapping(spark, rebalances, stays))
@@ -86,20 +95,23 @@ class Gold:
 
     def _commits(
         self, files: Sequence[File], groups: Collection[str] | None
-    ) -> tuple[DataFrame, DataFrame]:
+    ) -> tuple[DataFrame, DataFrame, DataFrame]:
         self._begin(OFFSET_COMMITS.name)
         directory, spark = self._store.directory, self._store.spark
         write_commits(spark, files, with_holes(files), groups, directory, self._batch)
-        return self._written(OFFSET_COMMITS.name), self._written(COMMIT_RATE.name)
+        gaps = spark.read.schema(GAPS).parquet(str(directory / GAPS_NAME / f"batch={self._batch}"))
+        return self._written(OFFSET_COMMITS.name), self._written(COMMIT_RATE.name), gaps
 
-    def _few_commits(self, few: Few) -> tuple[DataFrame, DataFrame]:
+    def _few_commits(self, few: Few) -> tuple[DataFrame, DataFrame, DataFrame]:
         self._begin(OFFSET_COMMITS.name)
         rows = offset_commits(few.commits, few.holey)
         write_rows(self._store.directory / OFFSET_COMMITS.name, rows, self._batch)
         self._begin(COMMIT_RATE.name)
         rate, directory = commit_rate(rows), self._store.directory / COMMIT_RATE.name
         write_rows(directory, rate, self._batch, COMMIT_RATE.day)
-        return self._written(OFFSET_COMMITS.name), of_rows(self._store.spark, rate)
+        spark = self._store.spark
+        gaps = of_rows(spark, commit_gaps(rows, few.groups))
+        return self._written(OFFSET_COMMITS.name), of_rows(spark, rate), gaps
 
     def _keep(self, name: str, rows: DataFrame) -> DataFrame:
         """Write a table; returns it as it can be read now."""

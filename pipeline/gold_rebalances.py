@@ -121,29 +121,6 @@ def of_log(spark: SparkSession, records: DataFrame, chain: DataFrame) -> DataFra
     return told.unionByName(ask(spark, _FROM_GROUPS, silent=silent))
 
 
-# Commits between two rebalances become one row before anything is compared: one sort of all.
-_BETWEEN: Final = """
-SELECT group_id, n, min(ts) AS first_commit, max(ts) AS last_commit,
-       max(mark) AS log_offset
-FROM (SELECT group_id, ts, mark,
-             count(mark) OVER (PARTITION BY group_id ORDER BY log_offset, mark NULLS LAST
-                               ROWS UNBOUNDED PRECEDING) AS n
-      FROM (SELECT group_id, log_offset, ts, bigint(NULL) AS mark FROM {commits}
-            UNION ALL
-            SELECT group_id, log_offset, NULL AS ts, log_offset AS mark FROM {rebalances}))
-GROUP BY group_id, n
-"""
-
-_GAPS: Final = """
-SELECT group_id, log_offset,
-       unix_millis(min(first_commit) OVER (PARTITION BY group_id ORDER BY n DESC
-                                           ROWS UNBOUNDED PRECEDING))
-     - unix_millis(max(last_commit) OVER (PARTITION BY group_id ORDER BY n
-                                          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
-           AS commit_gap_ms
-FROM {between}
-"""
-
 _WITH_GAPS: Final = """
 SELECT r.*, g.commit_gap_ms, c.moved_partitions AS partitions_moved, c.partitions
 FROM {rebalances} r
@@ -162,13 +139,10 @@ GROUP BY 1, 2
 
 
 def rebalances(
-    spark: SparkSession, found: DataFrame, chain: DataFrame, commits: DataFrame
+    spark: SparkSession, found: DataFrame, chain: DataFrame, gaps: DataFrame
 ) -> DataFrame:
-    """The table, from `of_log`, the chain of gold_groups.py and `offset_commits`."""
+    """The table, from `of_log`, the chain of gold_groups.py and the gaps of commits.py."""
     marks = found.select("group_id", "log_offset", "generation")
-    between = ask(
-        spark, _BETWEEN, commits=commits.select("group_id", "log_offset", "ts"), rebalances=marks
-    )
     moved = ask(
         spark,
         _MOVED,
@@ -178,5 +152,4 @@ def rebalances(
         ),
         near=NEAR,
     )
-    gaps = ask(spark, _GAPS, between=between).where("log_offset IS NOT NULL")
     return ask(spark, _WITH_GAPS, rebalances=found, gaps=gaps, moved=moved)

@@ -5,13 +5,13 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs the extra `pipeline`")
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 
-from pipeline.commits import NUMBERED_READ, READ, offset_commits
+from pipeline.commits import NUMBERED_READ, READ, commit_gaps, commit_rate, offset_commits
 from pipeline.records_schema import RECORDS
 
 LARGEST = 2**63 - 1
@@ -120,3 +120,40 @@ def test_by_column_they_are_what_they_are_one_by_one(seed: int) -> None:
     names = ["group_id", "topic", "partition", "log_offset", "advance", "rewind", "history_gap"]
     mine = [tuple(row[name] for name in names) for row in found.to_pylist()]
     assert sorted(mine, key=str) == sorted(one_by_one(rows, holey), key=str)
+
+
+def test_a_gap_is_from_the_last_commit_before_a_record_to_the_first_behind_it() -> None:
+    at = datetime(2025, 1, 1, tzinfo=UTC)
+    seconds = {1: 5, 3: 2, 4: None, 6: 9, 8: 7}
+    commits = pa.table(
+        {
+            "group_id": ["g"] * 5,
+            "log_offset": list(seconds),
+            "ts": [
+                None if one is None else at + timedelta(seconds=one) for one in seconds.values()
+            ],
+        }
+    )
+    marks = pa.table({"group_id": ["g", "g", "g", "h"], "log_offset": [0, 5, 9, 5]})
+
+    found = commit_gaps(commits, marks)
+
+    assert found["commit_gap_ms"].to_pylist() == [None, 2_000, None, None]
+
+
+def test_a_minute_whose_advances_are_no_number_of_64_bits_has_none() -> None:
+    at = datetime(2025, 1, 1, tzinfo=UTC)
+    row = {"group_id": "g", "topic": "t", "partition": 0, "log_partition": 0, "ts": at}
+    commits = pa.Table.from_pylist(
+        [
+            row | {"advance": LARGEST, "rewind": False},
+            row | {"advance": -5, "rewind": True},
+            row | {"advance": 1, "rewind": False},
+            row | {"advance": 2, "rewind": False, "ts": at + timedelta(minutes=1)},
+        ]
+    )
+
+    first, second = commit_rate(commits).to_pylist()
+
+    assert (first["commits"], first["rewinds"], first["records_advanced"]) == (3, 1, None)
+    assert (second["commits"], second["partitions"], second["records_advanced"]) == (1, 1, 2)
