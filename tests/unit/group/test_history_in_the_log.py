@@ -8,7 +8,15 @@ from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Write
 from coordinator_server.group.events import ExpireOffsets
 from coordinator_server.group.past import PastEvents, dropped, kept, next_sequence, pack, unpack
-from coordinator_server.group.reasons import Culprit, GroupRemoved, RebalanceEvent, Round, Waited
+from coordinator_server.group.reasons import (
+    Culprit,
+    GroupRemoved,
+    Outcome,
+    RebalanceEvent,
+    RebalanceReason,
+    Round,
+    Waited,
+)
 from coordinator_server.observe.forms import rebalance_form
 from protocol.history import (
     MAX_HISTORY_BYTES,
@@ -289,6 +297,14 @@ def test_lists_are_cut_until_they_fit_and_counts_are_kept() -> None:
     assert 0 < len(read.joined) < 90
     assert read.counts.joined == 1_000
     assert len(read.joined[0].client_id) == 255
+
+
+def test_words_that_are_known_are_reasons_and_outcomes_themselves() -> None:
+    story = Story()
+    rebalanced(story, 1)
+    (event,) = past_of(story)
+    assert event.reason is RebalanceReason.MEMBER_JOINED
+    assert event.outcome is Outcome.COMPLETED
 
 
 def test_words_of_a_later_version_are_shown_as_they_are() -> None:

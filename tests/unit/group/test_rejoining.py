@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator_server.group.effects import Refuse, Rule
+from coordinator_server.group.events import Loaded
 from coordinator_server.group.replay import apply
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey
@@ -205,6 +206,14 @@ def test_a_group_that_the_log_has_no_record_of_has_no_spent_generation() -> None
     story = Story()
     story.restart(spent_generation=4)
     assert story.group.is_vacant
+    story.stable("a")
+    assert story.generation == 1
+
+
+def test_a_load_that_knows_of_no_lost_generation_lets_a_group_begin_with_the_first() -> None:
+    story = Story()
+    story.commit()
+    story.handle(Loaded())
     story.stable("a")
     assert story.generation == 1
 
