@@ -79,16 +79,7 @@ class SessionCall:
 
     def late(self, late: "Late") -> "LateCall":
         """The same call, but `late` decides when it is answered; only one of both is answered."""
-        return LateCall(
-            self._session,
-            self.route,
-            self.correlation_id,
-            self.caller,
-            self.request,
-            self.now_ms,
-            self.began,
-            late=late,
-        )
+        return LateCall(self._session, self, late)
 
 
 Late = Callable[[SessionCall, Callable[[], None]], None]
@@ -100,8 +91,16 @@ class LateCall(SessionCall):
 
     __slots__ = ("_late",)
 
-    def __init__(self, *call: Any, late: Late) -> None:
-        super().__init__(*call)
+    def __init__(self, session: "Session", call: SessionCall, late: Late) -> None:
+        super().__init__(
+            session,
+            call.route,
+            call.correlation_id,
+            call.caller,
+            call.request,
+            call.now_ms,
+            call.began,
+        )
         self._late = late
 
     def answer(self, response: Any) -> None:
