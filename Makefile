@@ -10,7 +10,7 @@ SEEDS ?= 1000
 ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test test-pipeline cover sim crash check format docs demo story screenshots oracle bench profile mutate clean
+.PHONY: help run compiled pipeline test test-compiled test-pipeline cover sim crash check format docs demo story screenshots oracle bench profile mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,11 +32,46 @@ $(VENV)/pipeline: $(VENV)/dev
 	$(PIP_INSTALL) --editable '.[dev,pipeline]'
 	@touch $@
 
+# Everything that is imported comes from there first, in child processes as well.
+COMPILED_DIR := build/compiled
+WITH_COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(COMPILED_DIR):$(CURDIR)
+
+$(VENV)/compiler: $(VENV)/runtime
+	$(PIP_INSTALL) --editable '.[compiler]'
+	@touch $@
+
+# Built from an archive of the sources: the compiler leaves its files beside what it compiles.
+$(COMPILED_DIR)/made: $(VENV)/compiler $(shell find coordinator_server protocol -name '*.py')
+	@$(BIN)/python -m tools.c_compiler
+	@echo "compiling, about two minutes ..."
+	@rm -rf $(COMPILED_DIR) build/sdist
+	@$(BIN)/python -m hatchling build --target sdist --directory build/sdist >/dev/null
+	HATCH_BUILD_HOOKS_ENABLE=true $(PIP_INSTALL) --no-deps --no-build-isolation --target $(COMPILED_DIR) build/sdist/*.tar.gz
+	@touch $@
+
+compiled: $(COMPILED_DIR)/made ## compile the server to C (gcc, Python.h), for `make run COMPILED=1`
+
+ifdef COMPILED
+run: $(COMPILED_DIR)/made
+	@exec env $(WITH_COMPILED) $(BIN)/python -m coordinator_server run $(ARGS)
+else
 run: $(VENV)/runtime ## serve on 127.0.0.1:9092, data in ./data; ARGS="--dev" and so on
 	@exec $(BIN)/python -m coordinator_server run $(ARGS)
+endif
 
 test: $(VENV)/dev ## run the tests; ARGS="-k name" and so on
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+# Real servers and clients, and what replaces nothing of the server. Simulated worlds replace its runtime, so they
+# have the core compiled alone.
+COMPILED_TESTS := tests/unit/protocol tests/unit/group tests/storage tests/crash tests/testing tests/workers tests/clients
+test-compiled: $(VENV)/dev $(COMPILED_DIR)/made ## run tests and the oracle against the compiled server
+	$(WITH_COMPILED) COORDINATOR_COMPILED=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -o pythonpath= \
+		-m "not interpreted" --ignore=tests/storage/test_journal_beside_kafka.py $(or $(ARGS),$(COMPILED_TESTS))
+	$(WITH_COMPILED) $(BIN)/python -m tools.check_oracle
+	rm -rf build/compiled-core && cp -r $(COMPILED_DIR) build/compiled-core
+	find build/compiled-core/coordinator_server -name '*.so' ! -path '*/group/*' -delete
+	PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled-core:$(CURDIR) $(BIN)/python -m tests.simulation --seeds 200
 
 pipeline: $(VENV)/pipeline ## tables and a report of a story that real clients play
 	$(BIN)/python -m tools.pipeline_story $(ARGS)

@@ -11,10 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from coordinator_server.healthcheck import Unhealthy, find_coordinator
 
 ROOT = Path(__file__).resolve().parent.parent
+COMPILED = ROOT / "build/compiled"
+COMPILED_MADE = COMPILED / "made"
+"""What `make compiled` leaves when it is done."""
 START_SECONDS = 90.0
 IDLE_SECONDS = 0.02
 """What a server may use of half a second that does nothing; the system counts hundredths."""
@@ -142,7 +146,9 @@ def compile_modules() -> None:
 
 
 @contextmanager
-def ours(core: int | None, directory: Path, settings: Mapping[str, str]) -> Iterator[Running]:
+def ours(
+    core: int | None, directory: Path, settings: Mapping[str, str], *, compiled: bool = False
+) -> Iterator[Running]:
     """This project's server with its defaults: HTTP on, log lines written, commits synced."""
     port = free_port()
     given = {
@@ -155,7 +161,8 @@ def ours(core: int | None, directory: Path, settings: Mapping[str, str]) -> Iter
     command = [sys.executable, "-m", "coordinator_server", "run"]
     command += [f"--set={name}={value}" for name, value in given.items()]
     compile_modules()
-    with _process(command, core, port, directory) as running:
+    first = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(COMPILED)} if compiled else {}
+    with _process(command, core, port, directory, first) as running:
         yield running
 
 
@@ -168,15 +175,24 @@ def kfake(core: int, directory: Path, program: Path) -> Iterator[Running]:
 
 
 @contextmanager
-def _process(command: list[str], core: int | None, port: int, directory: Path) -> Iterator[Running]:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")
-    }
+def _process(
+    command: list[str],
+    core: int | None,
+    port: int,
+    directory: Path,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Running]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
     with (directory / "server.log").open("ab") as log:
         begun = time.monotonic()
         with on_core(core):
             server = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=ROOT, env=environment, start_new_session=True
+                command,
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                env={**inherited, **environment},
+                start_new_session=True,
             )
     try:
         ready = await_coordinator(port, lambda: server.poll() is not None)

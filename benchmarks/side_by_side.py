@@ -22,6 +22,7 @@ from benchmarks.servers import CannotRun, Cores, Running
 from benchmarks.tables import Measured
 from benchmarks.work import FULL, QUICK, Pace, Sample, Work, options_of, typical
 
+SERVERS = ("ours", "compiled", "kfake", "kafka")
 UNSYNCED = (*work.COMMITS, work.CREATE)
 """Where it matters whether records are on disk before the answer."""
 
@@ -47,6 +48,20 @@ def subjects(cores: Cores, programs: Path, chosen: Sequence[str]) -> Iterator[Su
             lambda path: servers.ours(core, path, {"log.flush": "os"}),
             UNSYNCED,
         )
+    if "compiled" in chosen:
+        if servers.COMPILED_MADE.exists():
+            yield Subject(
+                work.COMPILED,
+                lambda path: servers.ours(core, path, {}, compiled=True),
+                work.WITH_GOALS,
+            )
+            yield Subject(
+                work.COMPILED_UNSYNCED,
+                lambda path: servers.ours(core, path, {"log.flush": "os"}, compiled=True),
+                (work.COMMIT,),
+            )
+        else:
+            say("without the compiled server: `make compiled` builds it")
     if "kfake" in chosen:
         try:
             program = servers.built("kfake", programs)
@@ -208,7 +223,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--only",
         action="append",
-        choices=("ours", "kfake", "kafka"),
+        choices=SERVERS,
         help="leave the others out; may be repeated",
     )
     return parser.parse_args()
@@ -220,9 +235,7 @@ def main() -> int:
     raised = servers.raise_priority()
     begun, before = time.monotonic(), surroundings()
     try:
-        run = measure_all(
-            arguments.only or ("ours", "kfake", "kafka"), QUICK if arguments.quick else FULL
-        )
+        run = measure_all(arguments.only or SERVERS, QUICK if arguments.quick else FULL)
     except CannotRun as error:
         say(f"nothing measured side by side: {error}")
         return 0

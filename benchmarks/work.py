@@ -8,6 +8,8 @@ from typing import Self
 
 OURS = "ours"
 OURS_UNSYNCED = "ours, log.flush=os"
+COMPILED = "ours, compiled"
+COMPILED_UNSYNCED = "compiled, log.flush=os"
 KFAKE = "kfake"
 KAFKA = "Kafka 4.1.1"
 KAFKA_LINGER_0 = "Kafka, linger 0"
@@ -58,6 +60,17 @@ ALL: Sequence[Work] = (
     REBALANCE_100,
     REBALANCE_1000,
     REBALANCE_5000,
+    CREATE,
+)
+WITH_GOALS: Sequence[Work] = (
+    HEARTBEAT,
+    HEARTBEAT_16,
+    COMMIT,
+    COMMIT_128,
+    COMMIT_50,
+    FETCH_50,
+    STORM,
+    REBALANCE_1000,
     CREATE,
 )
 COMMITS: Sequence[Work] = tuple(work for work in ALL if work.is_commit)

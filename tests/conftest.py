@@ -4,6 +4,10 @@ import os
 
 import pytest
 
+from coordinator_server.group import machine
+from coordinator_server.net import connection
+from protocol import frames
+
 pytest_plugins = ("coordinator_server.testing.plugin",)
 
 
@@ -21,6 +25,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Number the stories; a number tells the same one again."""
     if "interleaving" in metafunc.fixturenames:
         metafunc.parametrize("interleaving", range(metafunc.config.getoption("interleavings")))
+
+
+def pytest_sessionstart() -> None:
+    """Under COORDINATOR_COMPILED, see that it is the compiled modules that are tested."""
+    if os.environ.get("COORDINATOR_COMPILED"):
+        for module in (connection, machine, frames):
+            assert str(module.__file__).endswith(".so"), f"{module.__file__} is not compiled"
 
 
 def _skipped(session: pytest.Session) -> int:

@@ -78,8 +78,15 @@ def _check(port: int, run: Run) -> bool:
         *("--bootstrap", f"127.0.0.1:{port}", "--golden", f"golden/{run.golden}"),
         *run.options,
     ]
+    # It is found in its folder, even where what is run is looked for elsewhere.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     check = subprocess.run(
-        command, cwd=ROOT / "tests/oracle", stdout=subprocess.PIPE, text=True, check=False
+        command,
+        cwd=ROOT / "tests/oracle",
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     print(check.stdout, end="", flush=True)
     counts = re.search(r"(\d+) passed", check.stdout)
@@ -103,8 +110,11 @@ def _serve_and_check(run: Run) -> bool:
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")
     }
+    # A compiled server is found first, where the caller has asked for it.
+    found_first = filter(None, (environment.get("PYTHONPATH"), str(ROOT)))
+    environment["PYTHONPATH"] = os.pathsep.join(found_first)
     with tempfile.TemporaryDirectory() as folder:
-        server = subprocess.Popen(command, cwd=folder, env={**environment, "PYTHONPATH": str(ROOT)})
+        server = subprocess.Popen(command, cwd=folder, env=environment)
         try:
             _wait_until_healthy(server, port)
             return _check(port, run)

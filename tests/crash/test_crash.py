@@ -34,6 +34,7 @@ def test_what_is_not_synced_survives_the_process_all_the_same(tmp_path: Path, fl
         assert ordeal.acknowledged > 100
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("plant", "point"), [("forget-swaps", "deleted-named"), ("cut-last", RANDOM)]
 )

@@ -166,6 +166,7 @@ async def test_the_lag_is_the_share_of_the_dirtiest_log(tmp_path: Path) -> None:
     await desk.cleaner.stop()
 
 
+@pytest.mark.interpreted
 async def test_a_bug_met_in_one_log_does_not_end_the_cleaner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

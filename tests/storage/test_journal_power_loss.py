@@ -21,6 +21,8 @@ from tests.storage import journal_stories
 from tests.storage.journal_stories import play
 from tests.support.power import SimulatedBlockFile
 
+pytestmark = pytest.mark.interpreted
+
 SEEDS = 150
 SOUND_SEEDS = 40
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -196,6 +196,7 @@ def test_a_segment_that_lost_durable_bytes_is_not_passed_over() -> None:
         values_of(open_log(disk))
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("written", [False, True])
 def test_an_append_that_races_a_sync_is_not_taken_for_durable(
     monkeypatch: pytest.MonkeyPatch, *, written: bool

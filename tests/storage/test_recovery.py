@@ -55,6 +55,7 @@ def test_points_that_cannot_be_read_count_for_nothing(tmp_path: Path, text: str)
     assert RecoveryPoints(tmp_path).of("a-0") == 0
 
 
+@pytest.mark.interpreted
 def test_only_what_lies_behind_the_point_is_checked_at_the_opening(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,7 @@ async def test_what_is_acknowledged_unsynced_is_readable_too(served: Served) -> 
     assert keys(await served.read(1)) == [(1, b"b")]
 
 
+@pytest.mark.interpreted
 async def test_nothing_that_is_not_durable_yet_can_be_read(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

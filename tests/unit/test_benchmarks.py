@@ -13,7 +13,17 @@ import pytest
 from benchmarks import micro, observability, profiling, stored, tails, work
 from benchmarks.choice import chosen
 from benchmarks.tables import Measured, goals_table, measured_table, start_table, table
-from benchmarks.work import CREATE, FULL, HEARTBEAT, KAFKA, KFAKE, OURS, QUICK, Sample
+from benchmarks.work import (
+    COMPILED,
+    CREATE,
+    FULL,
+    HEARTBEAT,
+    KAFKA,
+    KFAKE,
+    OURS,
+    QUICK,
+    Sample,
+)
 
 LOAD = Path(work.__file__).parent / "load"
 
@@ -78,6 +88,17 @@ def test_a_goal_is_met_up_to_its_figure(cpu: float, verdict: str) -> None:
     }
     shown = {row[0]: row for row in rows(goals_table(run))}
     assert shown[HEARTBEAT.name][-1] == verdict
+
+
+def test_the_compiled_server_is_judged_beside_the_other_where_it_was_measured() -> None:
+    run = {
+        OURS: measured(OURS, {HEARTBEAT.name: sample(9.1), CREATE.name: sample(20.0)}),
+        COMPILED: measured(COMPILED, {HEARTBEAT.name: sample(7.5)}),
+        KFAKE: measured(KFAKE, {HEARTBEAT.name: sample(12.0), CREATE.name: sample(10.0)}),
+    }
+    shown = {row[0]: row[3:] for row in rows(goals_table(run))}
+    assert shown[HEARTBEAT.name] == ["0.7583", "missed", "0.625", "met"]
+    assert shown[CREATE.name] == ["2", "missed", "-", ""]
 
 
 def test_what_was_not_measured_is_no_goal_met_or_missed() -> None:
