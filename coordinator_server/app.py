@@ -392,7 +392,7 @@ class App:
             "group_turn_failed",
             group=group_id,
             request=type(bug.event).__name__,
-            exc_info=bug.__cause__,
+            exc_info=bug.__context__,
         )
 
     def _observer_failed(self, observer: Observer, error: Exception) -> None:

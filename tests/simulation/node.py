@@ -252,7 +252,7 @@ class Node:
         self._judge.observed(self, observation)
 
     def _log_bug(self, group_id: str, bug: TurnFailed) -> None:
-        cause = bug.__cause__
+        cause = bug.__context__
         self._judge.failed(f"a turn of {group_id} raised {type(cause).__name__}: {cause}")
 
     def _report(self, event: str, **fields: object) -> None:

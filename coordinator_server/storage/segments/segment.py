@@ -147,7 +147,7 @@ class Segment:
                 self.end_offset = header.last_offset + 1
                 at = position + header.size
         except CorruptLog as error:
-            return at, str(error.__cause__)
+            return at, str(error.__context__)
         return at, "the batch is longer than what is there"
 
     def _next_whole(self, at: int) -> int | None:

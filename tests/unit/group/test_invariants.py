@@ -101,7 +101,7 @@ def test_a_bug_says_which_event_it_was_and_what_was_answered_before() -> None:
         story.group.handle(event, story.context())
     assert failed.value.event is event
     assert failed.value.effects.replies == []
-    assert isinstance(failed.value.__cause__, AttributeError | TypeError)
+    assert isinstance(failed.value.__context__, AttributeError | TypeError)
 
 
 def test_the_parked_are_handed_over_once() -> None:
