@@ -23,6 +23,8 @@ from protocol.offset_value import OffsetCommitValue
 from protocol.records import OffsetCommitKey, encode_key, encode_value
 
 try:
+    import pyarrow.parquet as pq
+
     from pipeline.follow import start_following
     from pipeline.run import Source, prepare
     from pipeline.session import open_session
@@ -37,8 +39,9 @@ COLD_TURNS = 5
 """In which Java still compiles what it runs."""
 
 
-def append(log: Path, records: int, turn: int) -> None:
-    """One batch for each of a few groups, at the end of its log partition."""
+def made(log: Path, records: int, turn: int) -> dict[Path, bytes]:
+    """One batch for each of a few groups, and the file at whose end it is to be."""
+    found = {}
     source = DirectoryLog(parse({"path": str(log)}))
     at = BEGIN_MS + DAY_MS + turn * 1_000
     for number in range(TOUCHED_GROUPS):
@@ -54,8 +57,32 @@ def append(log: Path, records: int, turn: int) -> None:
             for offset in range(records // TOUCHED_GROUPS)
         ]
         active = max(source.directory(partition).glob("*.log"))
-        with active.open("ab") as file:
-            file.write(build_batch(batch, end))
+        found[active] = build_batch(batch, end)
+    return found
+
+
+class Finished:
+    """How many records are in batches that count."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._rows: dict[str, int] = {}
+
+    def wait_for(self, records: int) -> int:
+        """Until there are so many; returns how many there are."""
+        deadline = time.monotonic() + MOST_SECONDS
+        while (found := self._count()) < records:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{records:,} records were not there within {MOST_SECONDS} s")
+            time.sleep(0.01)
+        return found
+
+    def _count(self) -> int:
+        for touched in (self._out / "touched").glob("batch=*"):
+            if touched.name not in self._rows:
+                files = (self._out / "records" / touched.name).glob("date=*/*.parquet")
+                self._rows[touched.name] = sum(pq.read_metadata(one).num_rows for one in files)
+        return sum(self._rows.values())
 
 
 def follow(scratch: Path, size: Size, records: int, turns: int) -> Iterator[tuple[str, float]]:
@@ -67,24 +94,19 @@ def follow(scratch: Path, size: Size, records: int, turns: int) -> Iterator[tupl
     session = open_session("local[2]")
     began = time.monotonic()
     query = start_following(session, source, out, lambda text: None)  # noqa: ARG005
-    _wait_for(out, 0)
+    finished = Finished(out)
+    before = finished.wait_for(1)
     yield "the log as it was", time.monotonic() - began
     for turn in range(turns):
+        batches = made(log, records, turn)
         began = time.monotonic()
-        append(log, records, turn)
-        _wait_for(out, turn + 1)
+        for path, raw in batches.items():
+            with path.open("ab") as file:
+                file.write(raw)
+        before = finished.wait_for(before + records)
         yield f"{records:,} more records", time.monotonic() - began
     query.stop()
     session.stop()
-
-
-def _wait_for(out: Path, batch: int) -> None:
-    """Until a batch is written and counts."""
-    deadline = time.monotonic() + MOST_SECONDS
-    while not (out / "touched" / f"batch={batch}").exists():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"batch {batch} was not written within {MOST_SECONDS} s")
-        time.sleep(0.01)
 
 
 def main() -> None:
