@@ -131,7 +131,7 @@ def await_load(running: Running) -> None:
 def measure(directory: Path, settings: dict[str, str], *, compacts: bool) -> tuple[Waits, float]:
     """Heartbeats until the log is compacted, or for a while; and how many seconds that was."""
     given = {"offsets.topic.num.partitions": "2", **settings}
-    with ours(two_cores().server, directory, given) as running:
+    with ours(two_cores().server, directory, given, at_rest=not compacts) as running:
         await_load(running)
         member = Member(running.port)
         waits: list[float] = []

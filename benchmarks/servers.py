@@ -147,9 +147,17 @@ def compile_modules() -> None:
 
 @contextmanager
 def ours(
-    core: int | None, directory: Path, settings: Mapping[str, str], *, compiled: bool = False
+    core: int | None,
+    directory: Path,
+    settings: Mapping[str, str],
+    *,
+    compiled: bool = False,
+    at_rest: bool = True,
 ) -> Iterator[Running]:
-    """This project's server with its defaults: HTTP on, log lines written, commits synced."""
+    """This project's server with its defaults: HTTP on, log lines written, commits synced.
+
+    `at_rest`: it has nothing left to do for its start, such as to load or to compact.
+    """
     port = free_port()
     given = {
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
@@ -162,7 +170,7 @@ def ours(
     command += [f"--set={name}={value}" for name, value in given.items()]
     compile_modules()
     first = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(COMPILED)} if compiled else {}
-    with _process(command, core, port, directory, first) as running:
+    with _process(command, core, port, directory, first, at_rest=at_rest) as running:
         yield running
 
 
@@ -181,6 +189,8 @@ def _process(
     port: int,
     directory: Path,
     environment: Mapping[str, str] = MappingProxyType({}),
+    *,
+    at_rest: bool = True,
 ) -> Iterator[Running]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
     with (directory / "server.log").open("ab") as log:
@@ -196,7 +206,8 @@ def _process(
             )
     try:
         ready = await_coordinator(port, lambda: server.poll() is not None)
-        await_quiet(server.pid)
+        if at_rest:
+            await_quiet(server.pid)
         yield Running(port, server.pid, ready - begun)
     finally:
         _end(server)
