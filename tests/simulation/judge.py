@@ -82,7 +82,7 @@ class Judge:
         self._floor: defaultdict[str, int] = defaultdict(lambda: -1)
         """The generation of each group's last answered SyncGroup."""
         self._told: dict[tuple[Node, str, int], int] = {}
-        """By node, group and generation: by which of its tenures members were told of it."""
+        """The epoch of the tenure that told members of it, by node, group and generation."""
         self._commits: defaultdict[Node, int] = defaultdict(int)
         """How many offsets a node has acknowledged in its life."""
         self._under_way: defaultdict[tuple[Node, str], int] = defaultdict(int)
@@ -243,7 +243,7 @@ class Judge:
         """A generation that its tenure has lost gives its number to no other of the process."""
         self._follow_deletions()
         group, generation = request.group, result.generation
-        tenure = node.loads[node.coordinator.partition_for(group)]
+        tenure = node.epoch(node.coordinator.partition_for(group))
         told = self._told.setdefault((node, group, generation), tenure)
         if told != tenure and (group, generation) not in ledger.assignments:
             self.failed(f"generation {generation} was lost, and is used again: {request}")
