@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.members import renew
-from coordinator_server.group.classic.state import ClassicGroupState
 from coordinator_server.group.classic.validation import (
     fits,
     group_not_found,
@@ -29,8 +29,6 @@ from protocol.commit_template import CommitTemplate, Place
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestTopic
 from protocol.offset_value import pack_offset
-
-_S = ClassicGroupState
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects)
         out.reply(event.token, refusal)
         return
     classic = group.classic
-    if classic is not None and classic.state in (_S.STABLE, _S.PREPARING_REBALANCE):
+    if classic is not None and classic.state in (states.STABLE, states.PREPARING_REBALANCE):
         classic.renew_session(classic.members[event.member_id], ctx.now)
     errors: list[ErrorCode] = []
     refused: list[Refuse] = []
@@ -117,12 +115,12 @@ def takes_again(group: GroupMemory, repeat: RepeatedCommit, ctx: Context) -> boo
         or repeat.longest_metadata > limits.offset_metadata_max_chars
     ):
         return False
-    if classic.state is _S.STABLE:
+    if classic.state is states.STABLE:
         # Then nobody but members may commit, and that is a sign of life like any other.
         return renew(classic, asked, ctx.now)
     if refuse_commit(classic, asked) is not None:
         return False
-    if classic.state is _S.PREPARING_REBALANCE:
+    if classic.state is states.PREPARING_REBALANCE:
         classic.renew_session(classic.members[asked.member_id], ctx.now)
     return True
 
@@ -131,7 +129,7 @@ def reset_offsets(group: GroupMemory, event: ResetOffsets, ctx: Context, out: Ef
     """An operator sets offsets; members would not notice, so there must be none."""
     if group.classic is None:
         out.reply(event.token, group_not_found(group.group_id))
-    elif group.classic.state is not _S.EMPTY:
+    elif group.classic.state is not states.EMPTY:
         out.reply(event.token, not_empty(group.classic))
     else:
         offsets = CommitOffsets(event.token, "", None, -1, event.topics, -1, True)
