@@ -172,3 +172,9 @@ def name(error_code: int) -> str:
         return ErrorCode(error_code).name
     except ValueError:
         return f"error {error_code}"
+
+
+def check(error_code: int, what: str) -> None:
+    """Raise KafkaProblem for an error, which says what it is of."""
+    if error_code:
+        raise KafkaProblem(f"{what}: {name(error_code)}")

@@ -5,9 +5,9 @@ The shapes are those of the HTTP API where both have the same thing.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from coordinator_server.groupcommands.kafka import Broker, KafkaCluster, KafkaProblem, name
+from coordinator_server.groupcommands.kafka import Broker, KafkaCluster, KafkaProblem, check, name
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, Malformed
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -42,6 +42,8 @@ Partition = tuple[str, int]
 EARLIEST, LATEST = -2, -1
 """Timestamps of ListOffsets that mean an end of the log."""
 
+T = TypeVar("T")
+
 
 class Committed(NamedTuple):
     """What is committed for a partition."""
@@ -56,7 +58,7 @@ def list_groups(cluster: KafkaCluster) -> list[Form]:
     listed = []
     for broker in cluster.brokers():
         answer = cluster.ask(broker, ApiKey.LIST_GROUPS, ListGroupsRequest())
-        _check(answer.error_code, f"ListGroups of {broker.host}:{broker.port}")
+        check(answer.error_code, f"ListGroups of {broker.host}:{broker.port}")
         listed += [
             {
                 "group": group.group_id,
@@ -94,7 +96,7 @@ def _described(cluster: KafkaCluster, coordinator: Broker, group: str) -> Descri
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         found.group_state = "Dead"
     else:
-        _check(found.error_code, f"DescribeGroups of {group!r}")
+        check(found.error_code, f"DescribeGroups of {group!r}")
     return found
 
 
@@ -160,11 +162,11 @@ def committed_offsets(cluster: KafkaCluster, group: str) -> dict[Partition, Comm
     """What a group has committed. Raises KafkaProblem."""
     request = OffsetFetchRequest(group_id=group, topics=None)
     answer = cluster.ask(cluster.coordinator(group), ApiKey.OFFSET_FETCH, request)
-    _check(answer.error_code, f"OffsetFetch of {group!r}")
+    check(answer.error_code, f"OffsetFetch of {group!r}")
     found = {}
     for topic in answer.topics:
         for each in topic.partitions:
-            _check(each.error_code, f"OffsetFetch of {topic.name}-{each.partition_index}")
+            check(each.error_code, f"OffsetFetch of {topic.name}-{each.partition_index}")
             if each.committed_offset >= 0:
                 found[topic.name, each.partition_index] = Committed(
                     each.committed_offset, each.committed_leader_epoch, each.metadata or ""
@@ -176,7 +178,7 @@ def partitions_of(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, lis
     """The partitions of topics. Raises KafkaProblem if there is none of that name."""
     found = {}
     for topic in cluster.metadata(list(topics)).topics:
-        _check(topic.error_code, f"topic {topic.name!r}")
+        check(topic.error_code, f"topic {topic.name!r}")
         found[topic.name or ""] = sorted(each.partition_index for each in topic.partitions)
     return found
 
@@ -189,11 +191,10 @@ def log_offsets(
         return {}
     found: dict[Partition, int] = {}
     for leader, led in _by_leader(cluster, partitions).items():
-        by_topic: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
-        for topic, number in led:
-            by_topic[topic].append(
-                ListOffsetsPartition(partition_index=number, timestamp=timestamp)
-            )
+        by_topic = _by_topic(
+            (topic, ListOffsetsPartition(partition_index=number, timestamp=timestamp))
+            for topic, number in led
+        )
         request = ListOffsetsRequest(
             replica_id=-1,
             topics=[ListOffsetsTopic(name=t, partitions=asked) for t, asked in by_topic.items()],
@@ -234,15 +235,16 @@ def delete_offsets(
 
     Raises KafkaProblem, also if the group as a whole is refused.
     """
-    by_topic: dict[str, list[OffsetDeleteRequestPartition]] = defaultdict(list)
-    for topic, number in partitions:
-        by_topic[topic].append(OffsetDeleteRequestPartition(partition_index=number))
+    by_topic = _by_topic(
+        (topic, OffsetDeleteRequestPartition(partition_index=number))
+        for topic, number in partitions
+    )
     request = OffsetDeleteRequest(
         group_id=group,
         topics=[OffsetDeleteRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
     )
     answer = cluster.ask(cluster.coordinator(group), ApiKey.OFFSET_DELETE, request)
-    _check(answer.error_code, f"OffsetDelete of {group!r}")
+    check(answer.error_code, f"OffsetDelete of {group!r}")
     return {
         (topic.name, each.partition_index): name(each.error_code)
         for topic in answer.topics
@@ -252,13 +254,15 @@ def delete_offsets(
 
 def commit(cluster: KafkaCluster, group: str, offsets: Mapping[Partition, int]) -> None:
     """Commit for a group without members, as a simple consumer. Raises KafkaProblem."""
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = defaultdict(list)
-    for (topic, number), offset in offsets.items():
-        by_topic[topic].append(
+    by_topic = _by_topic(
+        (
+            topic,
             OffsetCommitRequestPartition(
                 partition_index=number, committed_offset=offset, committed_metadata=""
-            )
+            ),
         )
+        for (topic, number), offset in offsets.items()
+    )
     request = OffsetCommitRequest(
         group_id=group,
         member_id="",
@@ -267,9 +271,12 @@ def commit(cluster: KafkaCluster, group: str, offsets: Mapping[Partition, int]) 
     answer = cluster.ask(cluster.coordinator(group), ApiKey.OFFSET_COMMIT, request)
     for topic in answer.topics:
         for each in topic.partitions:
-            _check(each.error_code, f"OffsetCommit of {topic.name}-{each.partition_index}")
+            check(each.error_code, f"OffsetCommit of {topic.name}-{each.partition_index}")
 
 
-def _check(error_code: int, what: str) -> None:
-    if error_code:
-        raise KafkaProblem(f"{what}: {name(error_code)}")
+def _by_topic(asked: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+    """What is asked of partitions, as requests have it: by topic."""
+    by_topic: dict[str, list[T]] = defaultdict(list)
+    for topic, of_partition in asked:
+        by_topic[topic].append(of_partition)
+    return by_topic

@@ -99,9 +99,17 @@ class Ear(Protocol):
 
 def tell_refused(ear: Ear, group_id: str, api: str, refuse: Refuse, member: Culprit) -> None:
     """Count a refusal; tell the observers unless an equal one is known."""
+    if _is_explained(refuse, ear):
+        _explain(ear, group_id, api, refuse, member)
+
+
+def _is_explained(refuse: Refuse, ear: Ear) -> bool:
+    """Count a refusal; whether observers are to hear of it."""
     ear.counters.refusals[refuse.rule] += 1
-    if refuse.rule in _NOT_EXPLAINED:
-        return
+    return refuse.rule not in _NOT_EXPLAINED
+
+
+def _explain(ear: Ear, group_id: str, api: str, refuse: Refuse, member: Culprit) -> None:
     wall, member = ear.clock.wall_ms(), member.brief()
     of_all = refuse.rule in _OF_ALL_MEMBERS
     detail = brief(_detail(refuse), _MAX_DETAIL_CHARS)
@@ -115,12 +123,12 @@ def tell_refusal(group: Group, event: Event, reply: Reply, ear: Ear) -> None:
     """A group has refused a request, or one that was parked before."""
     refuse, asked = reply.result, reply.asked
     assert isinstance(refuse, Refuse), "only refusals are told"
-    if refuse.rule in _NOT_EXPLAINED:
-        ear.counters.refusals[refuse.rule] += 1
-    elif asked is not None:
-        tell_refused(ear, group.group_id, asked.api, refuse, asked.member)
+    if not _is_explained(refuse, ear):
+        return
+    if asked is not None:
+        _explain(ear, group.group_id, asked.api, refuse, asked.member)
     else:
-        tell_refused(ear, group.group_id, _api(event), refuse, _who(group.classic, event))
+        _explain(ear, group.group_id, _api(event), refuse, _who(group.classic, event))
 
 
 def tell_parts(group: Group, event: Event, result: Left | Committed | Deleted, ear: Ear) -> None:

@@ -191,19 +191,17 @@ class Tenure:
     ) -> None:
         """What `carry_out` does for a repeated commit, which its group has accepted."""
         effects = Effects()
-        effects.replies.append(Reply(token, repeat.accepted))
-        writer = self.writer
+        effects.reply(token, repeat.accepted)
         try:
-            encoded = writer.append_again(actor, repeat.template, offsets, self._context)
+            encoded = self.writer.append_again(actor, repeat.template, offsets, self._context)
             actor.group.commit_again(repeat, encoded)
         except Exception as bug:
             raise TurnFailed(repeat.asked, effects) from bug
-        if self._watchdog is None:
-            self._watch()
+        self._watch()
         if self.ended:
             self._settle(actor, repeat.asked, effects)
         else:
-            writer.hold(actor, repeat.asked, effects)
+            self.writer.hold(actor, repeat.asked, effects)
 
     def _settle(self, actor: GroupActor, event: Event, effects: Effects) -> None:
         """Send, hold or refuse what a turn has to say."""

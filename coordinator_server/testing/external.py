@@ -3,7 +3,7 @@
 from contextlib import closing
 from typing import Any, NoReturn
 
-from coordinator_server.groupcommands.kafka import KafkaConnection, KafkaProblem, name
+from coordinator_server.groupcommands.kafka import KafkaConnection, KafkaProblem, check
 from coordinator_server.testing.server import TestCoordinator
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
@@ -43,7 +43,7 @@ class ExternalCoordinator:
             if error == ErrorCode.TOPIC_ALREADY_EXISTS:
                 _check_partitions(connection, name, partitions)
             else:
-                _check(error, f"CreateTopics of {name!r}")
+                check(error, f"CreateTopics of {name!r}")
 
     def __getattr__(self, name: str) -> NoReturn:
         """What only a coordinator of the test's own has."""
@@ -62,12 +62,7 @@ class ExternalCoordinator:
 def _check_partitions(connection: KafkaConnection, topic: str, partitions: int) -> None:
     request: Any = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     (found,) = connection.call(ApiKey.METADATA, request).topics
-    _check(found.error_code, f"topic {topic!r}")
+    check(found.error_code, f"topic {topic!r}")
     if len(found.partitions) != partitions:
         there = f"there already, with {len(found.partitions)} partitions"
         raise KafkaProblem(f"topic {topic!r} is {there}: expected {partitions}")
-
-
-def _check(error: int, what: str) -> None:
-    if error:
-        raise KafkaProblem(f"{what}: {name(error)}")
