@@ -20,8 +20,6 @@ from protocol.writing import text_bytes
 JOIN_FLEXIBLE: Final = 6
 JOIN_INSTANCES: Final = 5
 """The first version of JoinGroup with group instance ids."""
-JOIN_SKIPS: Final = 9
-"""The first version that can tell a leader to skip the assignment."""
 SYNC_FLEXIBLE: Final = 4
 
 Member = tuple[str, str | None, bytes]
@@ -59,11 +57,11 @@ def leader_joined(
     skip_assignment: bool = False,
 ) -> bytes:
     """The body of a JoinGroup response (0-9) that tells of the members."""
-    head = _join_head(version, generation, protocol_type, protocol_name, "")
-    skips = (b"\1" if skip_assignment else b"\0") if version >= JOIN_SKIPS else b""
+    head = _join_head(
+        version, generation, protocol_type, protocol_name, leader, skip_assignment=skip_assignment
+    )
     if version >= JOIN_FLEXIBLE:
-        parts = [head[: -1 - len(skips)], _compact(leader), skips, _compact(member_id)]
-        parts.append(uvarint(len(members) + 1))
+        parts = [head, _compact(member_id), uvarint(len(members) + 1)]
         for name, instance_id, metadata in members:
             parts += (
                 _compact(name),
@@ -74,8 +72,7 @@ def leader_joined(
             )
         parts.append(b"\0")
         return b"".join(parts)
-    parts = [head[:-2], text_bytes(leader), text_bytes(member_id)]
-    parts.append(len(members).to_bytes(4, "big"))
+    parts = [head, text_bytes(member_id), len(members).to_bytes(4, "big")]
     for name, instance_id, metadata in members:
         instance = text_bytes(instance_id) if version >= JOIN_INSTANCES else b""
         parts += (text_bytes(name), instance, len(metadata).to_bytes(4, "big"), metadata)
@@ -88,10 +85,9 @@ def _compact(text: str) -> bytes:
 
 
 def _to_nobody_else(version: int, head: bytes, member_id: str) -> bytes:
-    raw = member_id.encode()
     if version >= JOIN_FLEXIBLE:
-        return b"".join((head, string_length(len(raw) + 1), raw, b"\1\0"))
-    return b"".join((head, len(raw).to_bytes(2, "big"), raw, b"\0\0\0\0"))
+        return head + _compact(member_id) + b"\1\0"
+    return head + text_bytes(member_id) + b"\0\0\0\0"
 
 
 def synced(
@@ -112,6 +108,8 @@ def _join_head(
     protocol_name: str | None,
     leader: str,
     error: int = 0,
+    *,
+    skip_assignment: bool = False,
 ) -> bytes:
     """Up to the member id, which is empty here, like the members that follow it."""
     response = JoinGroupResponse(
@@ -120,6 +118,7 @@ def _join_head(
         protocol_type=protocol_type,
         protocol_name=protocol_name,
         leader=leader,
+        skip_assignment=skip_assignment,
     )
     encoded = response_encoder(ApiKey.JOIN_GROUP, version)(response)
     return encoded[:-3] if version >= JOIN_FLEXIBLE else encoded[:-6]
