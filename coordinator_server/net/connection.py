@@ -41,6 +41,7 @@ class Connection(asyncio.Protocol):
         "_is_reading",
         "_listener",
         "_put_off",
+        "_rests",
         "_session",
         "_task",
         "_transport",
@@ -57,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._task: asyncio.Task[None] | None = None
         self._is_reading = True
+        self._rests = False
         self._put_off = b""
         """What came when the turn of the loop was over for requests."""
         self._unsent = 0
@@ -155,19 +157,34 @@ class Connection(asyncio.Protocol):
         """Do work in a thread; the loop gets its turns meanwhile."""
         return await asyncio.to_thread(work)
 
-    # --- what the server calls ---
+    # --- what its turns call ---
 
-    def flush(self) -> None:
-        """Go on with what waits, and send what there is."""
+    def flush(self) -> bool:
+        """Go on with what waits, and send what there is; whether nothing is in progress then."""
         session = self._session
         if session is None:
-            return
+            return False
         if session.is_ready:
             session.proceed(self._hub.clock.monotonic_ms())
         if self._put_off:
             data, self._put_off = self._put_off, b""
             session.receive(data, self._hub.clock.monotonic_ms())
         self._write(session)
+        return session.current is None
+
+    def rest(self) -> None:
+        """Read nothing until `read_again`; that the client goes is noticed then."""
+        self._rests = True
+        if self._session is not None:
+            self._adjust_reading(self._session)
+
+    def read_again(self) -> None:
+        """The rest is over."""
+        self._rests = False
+        if self._session is not None:
+            self._adjust_reading(self._session)
+
+    # --- what the server calls ---
 
     def drain(self) -> None:
         """End the connection when the request in progress has been answered."""
@@ -206,7 +223,7 @@ class Connection(asyncio.Protocol):
             self._adjust_reading(session)
 
     def _adjust_reading(self, session: Session) -> None:
-        wants_more = session.wants_more and len(self._put_off) <= READ_AHEAD
+        wants_more = session.wants_more and not self._rests and len(self._put_off) <= READ_AHEAD
         if wants_more is self._is_reading or self._transport.is_closing():
             return
         self._is_reading = wants_more

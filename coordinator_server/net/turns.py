@@ -2,11 +2,12 @@
 
 Thousands of members that join at once are thousands of sockets that are ready at once. Their
 requests are served a few milliseconds long, then everybody is looked at again: somebody's heartbeat
-among them must not wait for all joins.
+among them must not wait for all joins. The event loop reads all sockets that are ready before it
+does anything else; so of thousands that are answered most rest then, and few by few are read again.
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Final, Protocol
 
 from coordinator_server.ports import Clock
@@ -21,19 +22,39 @@ MOST_PER_TURN: Final = 256
 LOOKS_EVERY: Final = 4
 """Connections between two looks at the clock: one may have a request that takes long."""
 
+CROWD: Final = 128
+"""Connections that wait for a turn from which on they are a crowd."""
+
+READ_AT_ONCE: Final = 1_024
+"""Connections of a crowd that do not rest: to read so many takes some five milliseconds."""
+
+READ_AGAIN: Final = 64
+"""Connections that have rested and are read again, together."""
+
+REST_SECONDS: Final = 0.001
+"""From some that are read again to the next."""
+
 
 class Flushed(Protocol):
     """A connection."""
 
-    def flush(self) -> None:
-        """Go on with what waits, and send what there is."""
+    def flush(self) -> bool:
+        """Go on with what waits, and send what there is; whether nothing is in progress then."""
+        ...
+
+    def rest(self) -> None:
+        """Read nothing until `read_again`."""
+        ...
+
+    def read_again(self) -> None:
+        """The rest is over."""
         ...
 
 
 class Turns:
     """The connections that go on in the next turn of the loop, in the order in which they asked."""
 
-    __slots__ = ("_began_ms", "_clock", "_is_due", "_soon", "_waiting")
+    __slots__ = ("_answered", "_began_ms", "_clock", "_is_due", "_resting", "_soon", "_waiting")
 
     def __init__(self, soon: Soon, clock: Clock) -> None:
         self._soon = soon
@@ -43,6 +64,9 @@ class Turns:
         self._is_due = False
         """Whether those who wait are going to be looked at."""
         self._waiting: OrderedDict[Flushed, None] = OrderedDict()
+        self._answered = 0
+        """How many of a crowd may send their next request."""
+        self._resting: deque[Flushed] = deque()
 
     def has_time(self, now_ms: int) -> bool:
         """Whether a request that has just come may be served before the next turn."""
@@ -65,12 +89,30 @@ class Turns:
         """Let some go on; a group of thousands that is answered must not hold up all others."""
         self._is_due = False
         waiting, clock = self._waiting, self._clock
+        if len(waiting) < CROWD:
+            self._answered = 0
         until_ms = clock.monotonic_ms() + LONGEST_MS
         for number in range(1, min(len(waiting), MOST_PER_TURN) + 1):
             connection, _ = waiting.popitem(last=False)
-            connection.flush()
+            if connection.flush():
+                self._answered += 1
+                if self._answered > READ_AT_ONCE:
+                    self._rest(connection)
             if number % LOOKS_EVERY == 0 and clock.monotonic_ms() >= until_ms:
                 break
         if waiting and not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._run)
+
+    def _rest(self, connection: Flushed) -> None:
+        connection.rest()
+        if not self._resting:
+            asyncio.get_running_loop().call_later(REST_SECONDS, self._read_again)
+        self._resting.append(connection)
+
+    def _read_again(self) -> None:
+        resting = self._resting
+        for _ in range(min(len(resting), READ_AGAIN)):
+            resting.popleft().read_again()
+        if resting:
+            asyncio.get_running_loop().call_later(REST_SECONDS, self._read_again)

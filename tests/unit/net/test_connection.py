@@ -188,6 +188,37 @@ async def test_a_client_that_leaves_while_parked_is_noticed_and_not_answered(sta
     assert world.counters.connections == 0
 
 
+async def test_a_connection_that_rests_is_read_when_the_rest_is_over(start: Start) -> None:
+    world = await start()
+    client = await world.connect()
+    client.send(heartbeat(1))
+    await client.receive()
+    (connection,) = world.server._hub.connections
+    connection.rest()
+    before = world.counters.bytes_in
+    client.send(heartbeat(2))
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    assert world.counters.bytes_in == before
+    connection.read_again()
+    assert (await client.receive())[3] == 2
+
+
+async def test_a_client_that_leaves_while_its_connection_rests_is_noticed(start: Start) -> None:
+    world = await start()
+    client = await world.connect()
+    client.send(heartbeat(1))
+    await client.receive()
+    (connection,) = world.server._hub.connections
+    connection.rest()
+    client.close()
+    connection.read_again()
+    await world.until(lambda: world.server.connections == 0)
+    connection.rest()
+    connection.read_again()
+    assert world.counters.connections_closed == {"client_closed": 1}
+
+
 async def test_garbage_closes_its_connection_and_disturbs_nobody_else(start: Start) -> None:
     world = await start()
     healthy, hostile = await world.connect(), await world.connect()

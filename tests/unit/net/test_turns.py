@@ -6,7 +6,16 @@ from itertools import pairwise
 import pytest
 
 from coordinator_server.clock import ManualClock
-from coordinator_server.net.turns import LONGEST_MS, LOOKS_EVERY, MOST_PER_TURN, Turns
+from coordinator_server.net.turns import (
+    CROWD,
+    LONGEST_MS,
+    LOOKS_EVERY,
+    MOST_PER_TURN,
+    READ_AGAIN,
+    READ_AT_ONCE,
+    REST_SECONDS,
+    Turns,
+)
 from coordinator_server.soon import SoonInLoop
 
 
@@ -23,14 +32,25 @@ def turns(clock: ManualClock) -> Turns:
 class Counting:
     """Stands for a connection that takes its time."""
 
-    def __init__(self, clock: ManualClock, takes_ms: int = 0) -> None:
+    def __init__(self, clock: ManualClock, takes_ms: int = 0, *, is_answered: bool = True) -> None:
         self.flushed = 0
+        self.rests = False
         self._clock = clock
         self._takes_ms = takes_ms
+        self._is_answered = is_answered
 
-    def flush(self) -> None:
+    def flush(self) -> bool:
         self.flushed += 1
         self._clock.advance(self._takes_ms)
+        return self._is_answered
+
+    def rest(self) -> None:
+        assert not self.rests
+        self.rests = True
+
+    def read_again(self) -> None:
+        assert self.rests
+        self.rests = False
 
 
 async def flushed_by_turns(turns: Turns, connections: list[Counting]) -> list[int]:
@@ -64,14 +84,16 @@ async def test_connections_that_take_long_have_few_of_them_in_a_turn(
 async def test_who_asks_again_while_it_goes_on_has_to_get_in_line(turns: Turns) -> None:
     order: list[str] = []
 
-    class Again:
+    class Again(Counting):
         def __init__(self, name: str) -> None:
+            super().__init__(ManualClock())
             self._name = name
 
-        def flush(self) -> None:
+        def flush(self) -> bool:
             order.append(self._name)
             if len(order) < 4:
                 turns.add(self)
+            return super().flush()
 
     turns.add(Again("a"))
     turns.add(Again("b"))
@@ -86,3 +108,35 @@ async def test_requests_have_time_until_the_turn_has_lasted_long_enough(turns: T
     assert not turns.has_time(1_000 + LONGEST_MS)
     await asyncio.sleep(0)
     assert turns.has_time(1_000 + LONGEST_MS)
+
+
+async def test_of_thousands_that_are_answered_most_rest_and_few_by_few_are_read_again(
+    turns: Turns, clock: ManualClock
+) -> None:
+    resting = 3 * READ_AGAIN + 1
+    crowd = [Counting(clock) for _ in range(READ_AT_ONCE + resting)]
+    await flushed_by_turns(turns, crowd)
+    seen = {sum(each.rests for each in crowd)}
+    while 0 not in seen:
+        await asyncio.sleep(REST_SECONDS / 10)
+        seen.add(sum(each.rests for each in crowd))
+    assert max(seen) <= resting
+    assert {(resting - rest) % READ_AGAIN for rest in seen if rest} == {0}
+    assert not any(each.rests for each in crowd[:READ_AT_ONCE])
+
+
+async def test_a_connection_whose_request_is_in_progress_does_not_rest(
+    turns: Turns, clock: ManualClock
+) -> None:
+    crowd = [Counting(clock, is_answered=False) for _ in range(READ_AT_ONCE + CROWD)]
+    await flushed_by_turns(turns, crowd)
+    assert not any(each.rests for each in crowd)
+
+
+async def test_who_comes_when_the_crowd_has_gone_does_not_rest(
+    turns: Turns, clock: ManualClock
+) -> None:
+    for _ in range(2 + READ_AT_ONCE // (CROWD - 1)):
+        few = [Counting(clock) for _ in range(CROWD - 1)]
+        await flushed_by_turns(turns, few)
+        assert not any(each.rests for each in few)
