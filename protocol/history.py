@@ -53,13 +53,18 @@ PackedHistory = bytes
 """A value as it is in the log."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class RebalanceHistoryKey:
     """Key of a finished rebalance (type 32766)."""
 
     group: str
     generation: int
     sequence: int
+
+    def __init__(self, group: str, generation: int, sequence: int) -> None:
+        self.group = group
+        self.generation = generation
+        self.sequence = sequence
 
 
 class HistoryMember(NamedTuple):

@@ -46,7 +46,7 @@ class Rule(StrEnum):
     SHUTTING_DOWN = "shutting_down"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Refuse:
     """An error answer, with the rule that made it."""
 
@@ -59,6 +59,20 @@ class Refuse:
     since_ms: int = -1
     """Since when what was expected holds (wall-clock milliseconds); -1 where that says nothing."""
 
+    def __init__(
+        self,
+        error: ErrorCode,
+        rule: Rule,
+        detail: str = "",
+        member_id: str = "",
+        since_ms: int = -1,
+    ) -> None:
+        self.error = error
+        self.rule = rule
+        self.detail = detail
+        self.member_id = member_id
+        self.since_ms = since_ms
+
 
 class JoinedMember(NamedTuple):
     """A member as the leader is told of it."""
@@ -68,7 +82,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Joined:
     """JoinGroup succeeded."""
 
@@ -81,14 +95,42 @@ class Joined:
     """For the leader; empty for everybody else."""
     skip_assignment: bool = False
 
+    def __init__(
+        self,
+        member_id: str,
+        generation: int,
+        protocol_type: str | None,
+        protocol_name: str | None,
+        leader: str,
+        members: Sequence[JoinedMember],
+        skip_assignment: bool = False,
+    ) -> None:
+        self.member_id = member_id
+        self.generation = generation
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.leader = leader
+        self.members = members
+        self.skip_assignment = skip_assignment
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, init=False)
 class Synced:
     """SyncGroup succeeded."""
 
     protocol_type: str | None
     protocol_name: str | None
     assignment: bytes
+
+    def __init__(
+        self,
+        protocol_type: str | None,
+        protocol_name: str | None,
+        assignment: bytes,
+    ) -> None:
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.assignment = assignment
 
 
 @dataclass(slots=True)
@@ -200,7 +242,8 @@ class Asked(NamedTuple):
     member: Culprit
 
 
-class Reply(NamedTuple):
+@dataclass(slots=True, init=False)
+class Reply:
     """An answer to a token."""
 
     token: Token
@@ -209,12 +252,25 @@ class Reply(NamedTuple):
     """Whose session starts anew when the reply leaves after having been held."""
     asked: Asked | None = None
 
+    def __init__(
+        self,
+        token: Token,
+        result: Result,
+        member_id: str | None = None,
+        asked: Asked | None = None,
+    ) -> None:
+        self.token = token
+        self.result = result
+        self.member_id = member_id
+        self.asked = asked
+
 
 Headers = tuple[tuple[str, bytes], ...]
 """Of a record: names and values."""
 
 
-class Write(NamedTuple):
+@dataclass(slots=True, init=False)
+class Write:
     """A record to append; a None value is a tombstone."""
 
     key: RecordKey
@@ -222,6 +278,18 @@ class Write(NamedTuple):
     headers: Headers = ()
     raw: bytes | None = None
     """The value as the log will have it, where that had to be known before."""
+
+    def __init__(
+        self,
+        key: RecordKey,
+        value: RecordValue | None,
+        headers: Headers = (),
+        raw: bytes | None = None,
+    ) -> None:
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.raw = raw
 
 
 class WriteOffsets(NamedTuple):

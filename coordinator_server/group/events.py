@@ -16,7 +16,7 @@ ProtocolMetadata = tuple[str, bytes]
 """A protocol's name and the member's metadata for it, opaque to the state machine."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Join:
     """JoinGroup."""
 
@@ -36,8 +36,36 @@ class Join:
     can_skip_assignment: bool
     """A returning static leader may be told to skip the assignment (KIP-814)."""
 
+    def __init__(
+        self,
+        token: Token,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        protocol_type: str,
+        protocols: Sequence[ProtocolMetadata],
+        client_reason: str | None,
+        requires_known_member_id: bool,
+        can_skip_assignment: bool,
+    ) -> None:
+        self.token = token
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.protocol_type = protocol_type
+        self.protocols = protocols
+        self.client_reason = client_reason
+        self.requires_known_member_id = requires_known_member_id
+        self.can_skip_assignment = can_skip_assignment
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, init=False)
 class Sync:
     """SyncGroup."""
 
@@ -50,6 +78,24 @@ class Sync:
     protocol_name: str | None
     assignments: Mapping[str, bytes]
     """By member id; only the leader's count."""
+
+    def __init__(
+        self,
+        token: Token,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        protocol_type: str | None,
+        protocol_name: str | None,
+        assignments: Mapping[str, bytes],
+    ) -> None:
+        self.token = token
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.generation = generation
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.assignments = assignments
 
 
 @dataclass(slots=True)
@@ -172,7 +218,7 @@ class ExpireOffsets:
     """The sweep comes by: offsets whose retention is over go."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Released:
     """Replies to these members were held until records were durable and have now left.
 
@@ -180,6 +226,9 @@ class Released:
     """
 
     member_ids: Sequence[str]
+
+    def __init__(self, member_ids: Sequence[str]) -> None:
+        self.member_ids = member_ids
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ NEVER: Final = 2**63 - 1
 """The deadline of what is not awaited; monotonic milliseconds stay far below it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class DelayedJoin:
     """When the join phase ends whoever has joined (Kafka's DelayedJoin)."""
 
@@ -23,12 +23,27 @@ class DelayedJoin:
     remaining_ms: int = 0
     """How much further the initial delay may be extended."""
 
+    def __init__(
+        self,
+        deadline: int,
+        initial: bool = False,
+        delay_ms: int = 0,
+        remaining_ms: int = 0,
+    ) -> None:
+        self.deadline = deadline
+        self.initial = initial
+        self.delay_ms = delay_ms
+        self.remaining_ms = remaining_ms
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, init=False)
 class DelayedSync:
     """When members that have not sent SyncGroup are removed (KAFKA-12443)."""
 
     deadline: int
+
+    def __init__(self, deadline: int) -> None:
+        self.deadline = deadline
 
 
 class Purgatory:

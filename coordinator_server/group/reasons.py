@@ -117,7 +117,7 @@ FIRST_SEQUENCE = 0
 """That of a rebalance before which the log has none."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class RebalanceStarted:
     """Provisional: a rebalance has begun. Counters count ends, not this."""
 
@@ -130,8 +130,26 @@ class RebalanceStarted:
     started_ms: int
     """Wall-clock milliseconds."""
 
+    def __init__(
+        self,
+        group_id: str,
+        reason: RebalanceReason,
+        client_reason: str | None,
+        culprit: Culprit,
+        generation: int,
+        members: int,
+        started_ms: int,
+    ) -> None:
+        self.group_id = group_id
+        self.reason = reason
+        self.client_reason = client_reason
+        self.culprit = culprit
+        self.generation = generation
+        self.members = members
+        self.started_ms = started_ms
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, init=False)
 class RebalanceEvent:
     """A finished rebalance: from leaving Stable or Empty to Stable, Empty or the tenure's end."""
 
@@ -162,6 +180,52 @@ class RebalanceEvent:
     counts: Counts
     sequence: int = NOT_WRITTEN
     """Order within the group; survives restarts."""
+
+    def __init__(
+        self,
+        group_id: str,
+        reason: RebalanceReason,
+        client_reason: str | None,
+        culprit: Culprit,
+        state_before: str,
+        outcome: Outcome,
+        generation_before: int,
+        generation_after: int,
+        started_ms: int,
+        ended_ms: int,
+        join_phase_ms: int,
+        sync_phase_ms: int,
+        members_before: int,
+        members_after: int,
+        joined: tuple[Culprit, ...],
+        left: tuple[Culprit, ...],
+        evicted: tuple[Culprit, ...],
+        waited_for: tuple[Waited, ...],
+        rounds: tuple[Round, ...],
+        counts: Counts,
+        sequence: int = NOT_WRITTEN,
+    ) -> None:
+        self.group_id = group_id
+        self.reason = reason
+        self.client_reason = client_reason
+        self.culprit = culprit
+        self.state_before = state_before
+        self.outcome = outcome
+        self.generation_before = generation_before
+        self.generation_after = generation_after
+        self.started_ms = started_ms
+        self.ended_ms = ended_ms
+        self.join_phase_ms = join_phase_ms
+        self.sync_phase_ms = sync_phase_ms
+        self.members_before = members_before
+        self.members_after = members_after
+        self.joined = joined
+        self.left = left
+        self.evicted = evicted
+        self.waited_for = waited_for
+        self.rounds = rounds
+        self.counts = counts
+        self.sequence = sequence
 
     @property
     def duration_ms(self) -> int:
