@@ -13,7 +13,7 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from struct import pack
 from typing import Any
 
-from protocol.decoder import MAX_STRING
+from protocol.decoding import MAX_STRING
 from protocol.schema import Array, FieldLayout, Fixed, Struct, Variable, Wire, layout
 from protocol.source import Source
 from protocol.varints import uvarint

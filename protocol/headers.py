@@ -11,7 +11,7 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from typing import NamedTuple
 
 from protocol.api_keys import FIRST_FLEXIBLE, NEVER, ApiKey
-from protocol.decoder import skip_tagged_fields
+from protocol.decoding import skip_tagged_fields
 from protocol.errors import Malformed
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)

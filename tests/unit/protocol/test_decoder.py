@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
-from protocol.decoder import compile_decoder, minimal_size, skip_tagged_fields, uvarint
+from protocol.decoder import compile_decoder, minimal_size
+from protocol.decoding import skip_tagged_fields, uvarint
 from protocol.encoder import compile_encoder
 from protocol.errors import Malformed
 from protocol.messages.describe_groups import DescribeGroupsRequest
