@@ -17,14 +17,14 @@ MOST_BYTES: Final = 16_384
 """Of a frame; laying out longer ones would take long."""
 
 
-_BEHIND_ID: Final = 8
-"""Where a frame goes on behind its correlation id."""
+_ID: Final = slice(8, 12)
+"""Where the correlation id is, behind the frame's length."""
 
 
 class CommitFrame:
     """A request in its frame, and all that differ from it in nothing but those."""
 
-    __slots__ = ("_constants", "_length", "_unpack")
+    __slots__ = ("_constant", "_length", "_mask", "_unpack")
 
     def __init__(self, version: int, request: OffsetCommitRequest, frame: bytes, body: int) -> None:
         """Of a request, its frame, which begins with the API key, and where in that its body is.
@@ -34,25 +34,29 @@ class CommitFrame:
         encode = request_encoder(ApiKey.OFFSET_COMMIT, version)
         if len(frame) > MOST_BYTES or frame[body:] != encode(request):
             raise ValueError("a frame that cannot be laid out")
-        layout, at = ">8s4s", _BEHIND_ID
+        chunk = len(frame).to_bytes(4, "big") + frame
+        mask, layout, at = bytearray(b"\xff" * len(chunk)), "", 0
+        mask[_ID] = bytes(4)
         zeros, ones = encode(_with_offsets(request, 0)), encode(_with_offsets(request, -1))
-        for hole in _holes(zeros, ones):
-            layout += f"{body + hole - at}sq"
-            at = body + hole + 8
-        struct = Struct(f"{layout}{len(frame) - at}s")
-        self._length = struct.size
-        self._unpack = struct.unpack
-        fields = self._unpack(len(frame).to_bytes(4, "big") + frame)
-        self._constants = (fields[0], *fields[2::2])
+        for hole in (4 + body + each for each in _holes(zeros, ones)):
+            mask[hole : hole + 8] = bytes(8)
+            layout += f"{hole - at}x8s"
+            at = hole + 8
+        self._length = len(chunk)
+        self._unpack = Struct(f"{layout}{len(chunk) - at}x").unpack
+        self._mask = int.from_bytes(mask, "little")
+        self._constant = int.from_bytes(chunk, "little") & self._mask
 
-    def offsets_of(self, chunk: bytes) -> Sequence[int] | None:
-        """The offsets of a chunk that is just such a request, with its length; else None."""
+    def offsets_of(self, chunk: bytes) -> Sequence[bytes] | None:
+        """The offsets, 8 bytes each, of a chunk that is such a request with its length; else None.
+
+        Compared are all other bytes at once, as one number: that is cheapest.
+        """
         if len(chunk) != self._length:
             return None
-        fields = self._unpack(chunk)
-        if (fields[0], *fields[2::2]) != self._constants:
+        if int.from_bytes(chunk, "little") & self._mask != self._constant:
             return None
-        return fields[3::2]
+        return self._unpack(chunk)
 
 
 def _with_offsets(request: OffsetCommitRequest, offset: int) -> OffsetCommitRequest:

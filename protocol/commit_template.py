@@ -4,7 +4,7 @@ A consumer commits the same partitions all its life. What its records have in co
 once; then a commit is one packing of offsets, places in the batch and a time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from struct import Struct
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from protocol.offset_value import NO_TOPIC_ID, OffsetCommitValue, encode_offset
 from protocol.records import OffsetCommitKey, encode_key
-from protocol.varints import varint
+from protocol.varints import VARINTS, varint
 
 MOST_RECORDS: Final = 64
 """A record further back in its batch has a longer place, so templates are not for more."""
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 class CommitTemplate:
     """Up to MOST_RECORDS plain commits of a group, encoded save for offsets and time."""
 
-    __slots__ = ("_fields", "_pack", "_topics", "records", "size")
+    __slots__ = ("_fields", "_pack", "_place", "_topics", "records", "size")
 
     def __init__(self, group: str, places: Sequence[Place]) -> None:
         """Raises ValueError if there are none or too many, or a text does not fit into a record."""
@@ -38,7 +38,7 @@ class CommitTemplate:
             raise ValueError(f"{len(places)} partitions, expected 1 to {MOST_RECORDS}")
         self.records = len(places)
         layout, at, before = ">", 0, b""
-        fields: list[bytes | int] = []
+        fields: list[bytes] = []
         values: list[slice] = []
         for place in places:
             head, key, value = _pieces(group, place)
@@ -46,27 +46,35 @@ class CommitTemplate:
             begin = at + len(before) + 1 + len(key)
             values.append(slice(begin, begin + len(value)))
             version, epoch_and_metadata, tags = value[:2], value[10:-9], value[-1:]
-            layout += f"{len(before)}sB{len(key) + 2}sq{len(epoch_and_metadata)}sq"
-            fields += [before, 0, key + version, 0, epoch_and_metadata, 0]
+            layout += f"{len(before)}ss{len(key) + 2}s8s{len(epoch_and_metadata)}s8s"
+            fields += [before, b"", key + version, b"", epoch_and_metadata, b""]
             at = begin + len(value) - 1
             before = tags + _NO_HEADERS
         struct = Struct(f"{layout}{len(before)}s")
         self.size = struct.size
         """Bytes of all records."""
         self._pack = struct.pack
-        self._fields: list[bytes | int] = [*fields, before]
+        self._fields = [*fields, before]
+        """What `encode` packs; it keeps what that has filled in."""
+        self._place = -1
+        """Of the first record, as it was filled in last."""
         self._topics: list[tuple[str, Sequence[int], Callable[[bytes], Sequence[bytes]]]] = []
         numbered = zip(places, values, strict=True)
         for topic, of_topic in groupby(numbered, key=lambda each: each[0].topic):
             partitions, where = zip(*[(place.partition, at) for place, at in of_topic], strict=True)
             self._topics.append((topic, partitions, _taker(where)))
 
-    def encode(self, place: int, offsets: Iterable[int], timestamp: int) -> bytes:
-        """The records, of which the first has this place in its batch, at most 64 - `records`."""
-        fields, records = self._fields.copy(), self.records
-        fields[1::6] = range(2 * place, 2 * (place + records), 2)
+    def encode(self, place: int, offsets: Sequence[bytes], timestamp: int) -> bytes:
+        """The records, of which the first has this place in its batch, at most 64 - `records`.
+
+        The offsets are as on the wire, 8 bytes each.
+        """
+        fields, records = self._fields, self.records
+        if place != self._place:
+            self._place = place
+            fields[1::6] = VARINTS[place : place + records]
         fields[3::6] = offsets
-        fields[5::6] = [timestamp] * records
+        fields[5::6] = [timestamp.to_bytes(8, "big")] * records
         return self._pack(*fields)
 
     def values(self, encoded: bytes) -> Iterator[tuple[str, list[tuple[int, bytes]]]]:

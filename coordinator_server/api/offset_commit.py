@@ -164,7 +164,7 @@ class Later:
         self._services = services
         self._success = commit_accepted(call.version, topics)
 
-    def serve(self, call: Call, offsets: Sequence[int]) -> bool:
+    def serve(self, call: Call, offsets: Sequence[bytes]) -> bool:
         """Commit; the answer leaves when it is durable. False: nothing has happened."""
         services = self._services
         if not services.authorizer.allowed(call.caller, _READ, _GROUP, self._group_id):

@@ -96,11 +96,11 @@ class Later(Protocol):
     request: Any
     """As it came the first time."""
 
-    def recognise(self, chunk: bytes) -> Sequence[int] | None:
+    def recognise(self, chunk: bytes) -> Sequence[bytes] | None:
         """What is read out of a chunk that is just such a request, with its length; else None."""
         ...
 
-    def serve(self, call: Call, read: Sequence[int]) -> bool:
+    def serve(self, call: Call, read: Sequence[bytes]) -> bool:
         """Whether the call is served, and answered now or later; False: nothing has happened."""
         ...
 

@@ -95,7 +95,7 @@ class GroupActor:
         return True
 
     def commit_again(
-        self, repeat: RepeatedCommit, offsets: Sequence[int], token: Token, now: int
+        self, repeat: RepeatedCommit, offsets: Sequence[bytes], token: Token, now: int
     ) -> bool:
         """Take a repeated commit at once, if nothing is ahead of it and the group accepts it."""
         if self._busy or self._mailbox is not None:

@@ -98,7 +98,7 @@ class Coordinator:
 
     def recommittal(
         self, group_id: str, asked: CommitOffsets
-    ) -> Callable[[Sequence[int], Token, int], bool]:
+    ) -> Callable[[Sequence[bytes], Token, int], bool]:
         """A function that makes a commit once more, with other offsets, for a token, `now`.
 
         True: it was accepted, the token gets its result when it is durable. False: nothing has

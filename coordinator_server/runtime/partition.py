@@ -104,7 +104,12 @@ class Partition:
         return tenure.actors.get(group_id)
 
     def commit_again(
-        self, group_id: str, repeat: RepeatedCommit, offsets: Sequence[int], token: Token, now: int
+        self,
+        group_id: str,
+        repeat: RepeatedCommit,
+        offsets: Sequence[bytes],
+        token: Token,
+        now: int,
     ) -> bool:
         """Take a repeated commit at once, if that can be; see Coordinator."""
         actor = self._actor(group_id)

@@ -187,7 +187,7 @@ class Tenure:
         self._settle(actor, event, effects)
 
     def commit_again(
-        self, actor: GroupActor, repeat: RepeatedCommit, offsets: Sequence[int], token: Token
+        self, actor: GroupActor, repeat: RepeatedCommit, offsets: Sequence[bytes], token: Token
     ) -> None:
         """What `carry_out` does for a repeated commit, which its group has accepted."""
         effects = Effects()

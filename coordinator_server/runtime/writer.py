@@ -94,7 +94,7 @@ class Writer:
         self._note(actor)
 
     def append_again(
-        self, actor: GroupActor, template: CommitTemplate, offsets: Sequence[int], ctx: Context
+        self, actor: GroupActor, template: CommitTemplate, offsets: Sequence[bytes], ctx: Context
     ) -> bytes:
         """`append` for a commit that has been laid out before; its encoded records."""
         batch = self._batch_of(ctx)

@@ -200,7 +200,8 @@ class Node:
         offsets = [p.committed_offset for topic in event.topics for p in topic.partitions]
         if sum(offsets) % 2 or event.retention_ms != -1:
             return False
-        return self.coordinator.recommittal(group, event)(offsets, event.token, now)
+        read = [offset.to_bytes(8, "big", signed=True) for offset in offsets]
+        return self.coordinator.recommittal(group, event)(read, event.token, now)
 
     def topic_deleted(self, topic: str) -> None:
         """A live node hears of it; what a dead one misses is not made up for, as in Kafka."""

@@ -68,7 +68,7 @@ class MailboxActor(WatchedActor):
         self._enqueue(event)
 
     def commit_again(
-        self, repeat: RepeatedCommit, offsets: Sequence[int], token: Token, now: int
+        self, repeat: RepeatedCommit, offsets: Sequence[bytes], token: Token, now: int
     ) -> bool:
         return False
 
@@ -92,7 +92,7 @@ def watched_runtime(
         self: Tenure,
         actor: GroupActor,
         repeat: RepeatedCommit,
-        offsets: Sequence[int],
+        offsets: Sequence[bytes],
         token: Token,
     ) -> None:
         assert isinstance(actor, WatchedActor)

@@ -68,7 +68,7 @@ class FakeCoordinator:
 
     def recommittal(
         self, _group_id: str, _asked: CommitOffsets
-    ) -> Callable[[Sequence[int], Token, int], bool]:
+    ) -> Callable[[Sequence[bytes], Token, int], bool]:
         """Leave every commit to `submit`."""
         return lambda _offsets, _token, _now: False
 

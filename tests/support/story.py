@@ -246,7 +246,8 @@ class Story(Callers):
         assert self.group.takes_again(repeat, self.context()) is accepted
         if accepted:
             offsets = [p.committed_offset for topic in event.topics for p in topic.partitions]
-            encoded = repeat.template.encode(0, offsets, self.wall)
+            read = [offset.to_bytes(8, "big", signed=True) for offset in offsets]
+            encoded = repeat.template.encode(0, read, self.wall)
             writes = [
                 WriteOffsets(self.group_id, topic, values)
                 for topic, values in repeat.template.values(encoded)

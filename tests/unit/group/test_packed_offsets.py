@@ -63,6 +63,10 @@ def test_packed_offsets_join_those_of_a_group_that_is_there() -> None:
     assert sorted(group.offsets.of_topic("orders")) == [0, 1]
 
 
+def packed(offset: int) -> bytes:
+    return offset.to_bytes(8, "big")
+
+
 def commit_of(places: list[tuple[str, int]]) -> CommitTemplate:
     return CommitTemplate("group", [Place(topic, index, -1, "") for topic, index in places])
 
@@ -92,7 +96,7 @@ def test_commits_kept_as_they_were_encoded_are_the_same_for_whoever_looks(
         value = OffsetCommitValue(number, -1, "", 1)
         if what == "again":
             template = templates[which]
-            encoded = template.encode(0, [number] * template.records, 1)
+            encoded = template.encode(0, [packed(number)] * template.records, 1)
             kept.put_encoded(template, encoded)
             for topic, values in template.values(encoded):
                 laid_open.put_packed(topic, values)
@@ -117,7 +121,7 @@ def test_two_commits_that_come_again_by_turns_are_both_kept() -> None:
     templates = [commit_of([("orders", 0)]), commit_of([("orders", 1)])]
     for number in range(4):
         template = templates[number % 2]
-        offsets.put_encoded(template, template.encode(0, [number], 1))
+        offsets.put_encoded(template, template.encode(0, [packed(number)], 1))
     assert {place: value.offset for place, value in offsets.of_topic("orders").items()} == {
         0: 2,
         1: 3,
@@ -128,7 +132,7 @@ def test_a_commit_that_comes_again_is_newer_than_what_transactions_have_pending(
     offsets = OffsetStore()
     template = commit_of([("orders", 0)])
     offsets.put_pending(9, 1, "orders", 0, OLDER)
-    offsets.put_encoded(template, template.encode(0, [43], 2_000))
+    offsets.put_encoded(template, template.encode(0, [packed(43)], 2_000))
     offsets.end_transaction(9, commit=True)
     assert offsets.get("orders", 0) == OffsetCommitValue(43, -1, "", 2_000)
 
@@ -138,5 +142,5 @@ def test_a_repeated_commit_is_in_the_groups_memory() -> None:
     apply_packed(group, "orders", ((0, PACKED),))
     topics = topics_of([offset(1)])
     repeat = repeated("group", CommitOffsets(None, "", None, -1, topics, -1, True))
-    group.commit_again(repeat, repeat.template.encode(0, [43], 2_000))
+    group.commit_again(repeat, repeat.template.encode(0, [packed(43)], 2_000))
     assert group.offsets.get("orders", 0) == OffsetCommitValue(43, -1, "", 2_000)

@@ -34,17 +34,18 @@ class Recommitting(FakeCoordinator):
     all_is_well: bool = True
     asked: list[tuple[str, CommitOffsets]] = field(default_factory=list)
     """What was laid out."""
-    again: list[tuple[Sequence[int], Ticket]] = field(default_factory=list)
+    again: list[tuple[tuple[int, ...], Ticket]] = field(default_factory=list)
 
     def recommittal(
         self, group_id: str, asked: CommitOffsets
-    ) -> Callable[[Sequence[int], Token, int], bool]:
+    ) -> Callable[[Sequence[bytes], Token, int], bool]:
         self.asked.append((group_id, asked))
 
-        def commit(offsets: Sequence[int], token: Token, _now: int) -> bool:
+        def commit(offsets: Sequence[bytes], token: Token, _now: int) -> bool:
             assert isinstance(token, Ticket)
             if self.all_is_well:
-                self.again.append((offsets, token))
+                read = tuple(int.from_bytes(offset, "big") for offset in offsets)
+                self.again.append((read, token))
             return self.all_is_well
 
         return commit

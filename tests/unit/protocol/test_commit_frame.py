@@ -55,11 +55,11 @@ def test_a_request_with_other_offsets_is_recognised_and_they_are_read(
     version: int, request: OffsetCommitRequest, data: st.DataObject
 ) -> None:
     known = CommitFrame(version, request, *frame_of(version, request, 7))
-    offsets = []
+    offsets: list[bytes] = []
     for topic in request.topics:
         for partition in topic.partitions:
             partition.committed_offset = data.draw(INT64)
-            offsets.append(partition.committed_offset)
+            offsets.append(struct.pack(">q", partition.committed_offset))
     read = known.offsets_of(chunk_of(version, request, data.draw(st.integers(0, 2**31 - 1))))
     assert read is not None
     assert list(read) == offsets
@@ -74,7 +74,8 @@ def test_a_request_that_differs_in_anything_else_is_not(
     at = data.draw(st.integers(0, len(chunk) - 1))
     chunk[at] ^= data.draw(st.integers(1, 255))
     read = known.offsets_of(bytes(chunk))
-    same = [p.committed_offset for topic in request.topics for p in topic.partitions]
+    given = [p.committed_offset for topic in request.topics for p in topic.partitions]
+    same = [struct.pack(">q", offset) for offset in given]
     if read is None:
         assert not 8 <= at < 12
     else:

@@ -1,5 +1,7 @@
 """Batches while they are put together, and the templates of commits that come again."""
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,7 +77,7 @@ def test_a_template_has_the_bytes_of_records_made_one_by_one(
         values.append((topic, partition, value))
         one_by_one.add(encode_key(OffsetCommitKey("group", topic, partition)), value)
     template = CommitTemplate("group", places)
-    encoded = template.encode(before, offsets, TIME)
+    encoded = template.encode(before, [struct.pack(">q", each) for each in offsets], TIME)
     assert len(encoded) == template.size
     at_once.add_encoded(encoded, template.records)
     assert at_once.build(7) == one_by_one.build(7)

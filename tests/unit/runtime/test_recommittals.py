@@ -47,7 +47,8 @@ class Again:
         """The request; None if it was not taken."""
         request = Request("OffsetCommit again")
         now = self._clock.monotonic_ms()
-        return request if self._commit(offsets, Ticket(request.answered), now) else None
+        read = [offset.to_bytes(8, "big") for offset in offsets]
+        return request if self._commit(read, Ticket(request.answered), now) else None
 
 
 def taken(request: Request | None) -> Request:
