@@ -126,7 +126,10 @@ class UnknownKey:
 
 
 RecordKey = OffsetCommitKey | GroupMetadataKey | RebalanceHistoryKey
-RecordValue = OffsetCommitValue | GroupMetadataValue | PackedHistory
+PackedGroup = bytes
+"""A GroupMetadataValue as `encode_group` writes it."""
+
+RecordValue = OffsetCommitValue | GroupMetadataValue | PackedGroup | PackedHistory
 """Of a rebalance the bytes themselves: they are read when somebody asks, by `decode_history`."""
 
 
@@ -179,28 +182,70 @@ def encode_value(value: RecordValue) -> bytes:
 def _encode_group(value: GroupMetadataValue) -> bytes:
     if value.tags or any(member.tags for member in value.members):
         return _encode_group_with_tags(value)
+    return encode_group(
+        value.protocol_type,
+        value.generation,
+        value.protocol,
+        value.leader,
+        value.current_state_timestamp,
+        [
+            (
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout,
+                member.session_timeout,
+                member.subscription,
+                member.assignment,
+            )
+            for member in value.members
+        ],
+    )
+
+
+PlainMember = tuple[str, str | None, str, str, int, int, bytes, bytes]
+"""The fields of MemberMetadata without tags: a group may have thousands."""
+
+
+def encode_group(
+    protocol_type: str,
+    generation: int,
+    protocol: str | None,
+    leader: str | None,
+    current_state_timestamp: int,
+    members: Sequence[PlainMember],
+) -> bytes:
+    """The bytes of a group without tagged fields, which are version 3."""
     parts = [
         b"\0\3",
-        text_bytes(value.protocol_type),
-        _INT.pack(value.generation),
-        text_bytes(value.protocol),
-        text_bytes(value.leader),
-        _LONG.pack(value.current_state_timestamp),
-        _INT.pack(len(value.members)),
+        text_bytes(protocol_type),
+        _INT.pack(generation),
+        text_bytes(protocol),
+        text_bytes(leader),
+        _LONG.pack(current_state_timestamp),
+        _INT.pack(len(members)),
     ]
-    length, timeouts = _INT.pack, _TIMEOUTS.pack
-    for member in value.members:
-        subscription, assignment = member.subscription, member.assignment
+    length = _INT.pack
+    for member_id, instance_id, client_id, host, rebalance, session, said, assignment in members:
+        is_usual = len(host) + len(said) <= _LONGEST_REMEMBERED
         parts += (
-            text_bytes(member.member_id),
-            text_bytes(member.group_instance_id),
-            _usual_texts(member.client_id, member.client_host),
-            timeouts(member.rebalance_timeout, member.session_timeout, len(subscription)),
-            subscription,
+            text_bytes(member_id),
+            b"\xff\xff" if instance_id is None else text_bytes(instance_id),
+            text_bytes(client_id),
+            (_usual_middle if is_usual else _middle)(host, rebalance, session, said),
             length(len(assignment)),
             assignment,
         )
     return b"".join(parts)
+
+
+def _middle(host: str, rebalance: int, session: int, subscription: bytes) -> bytes:
+    """What most members of a group have in common."""
+    return text_bytes(host) + _TIMEOUTS.pack(rebalance, session, len(subscription)) + subscription
+
+
+_usual_middle = lru_cache(maxsize=4_096)(_middle)
 
 
 def _encode_group_with_tags(value: GroupMetadataValue) -> bytes:
@@ -229,20 +274,6 @@ def _encode_group_with_tags(value: GroupMetadataValue) -> bytes:
         )
     parts.append(tag_bytes(value.tags))
     return b"".join(parts)
-
-
-def _usual_texts(client_id: str, client_host: str) -> bytes:
-    """What most members of a group have in common."""
-    if len(client_id) + len(client_host) > _LONGEST_REMEMBERED:
-        return _two_texts(client_id, client_host)
-    return _remembered_texts(client_id, client_host)
-
-
-def _two_texts(one: str, other: str) -> bytes:
-    return text_bytes(one) + text_bytes(other)
-
-
-_remembered_texts = lru_cache(maxsize=4_096)(_two_texts)
 
 
 # --- reading ---

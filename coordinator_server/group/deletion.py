@@ -22,7 +22,7 @@ from coordinator_server.group.memory import GroupMemory
 from coordinator_server.group.past import PastEvents, aged, key_of
 from coordinator_server.group.reasons import GroupRemoved, OffsetsRemoved, OffsetsRemovedReason
 from protocol.errors import ErrorCode
-from protocol.history import PackedHistory
+from protocol.history import RebalanceHistoryKey
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import GroupMetadataKey, OffsetCommitKey
 
@@ -124,7 +124,12 @@ def _end_group(group: GroupMemory, out: Effects) -> None:
 
 def forget_oldest_rebalances(group: GroupMemory, ctx: Context, out: Effects) -> None:
     """No group keeps more rebalances than it may; those of this turn count."""
-    new = sum(isinstance(w, Write) and isinstance(w.value, PackedHistory) for w in out.writes)
+    new = sum(
+        isinstance(write, Write)
+        and isinstance(write.key, RebalanceHistoryKey)
+        and write.value is not None
+        for write in out.writes
+    )
     over = len(group.past) + new - ctx.limits.history_max_rebalances
     if new and over > 0:
         _forget_rebalances(group, over, out)

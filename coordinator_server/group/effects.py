@@ -276,20 +276,16 @@ class Write:
     key: RecordKey
     value: RecordValue | None
     headers: Headers = ()
-    raw: bytes | None = None
-    """The value as the log will have it, where that had to be known before."""
 
     def __init__(
         self,
         key: RecordKey,
         value: RecordValue | None,
         headers: Headers = (),
-        raw: bytes | None = None,
     ) -> None:
         self.key = key
         self.value = value
         self.headers = headers
-        self.raw = raw
 
 
 class WriteOffsets(NamedTuple):
@@ -337,7 +333,6 @@ class Effects:
         key: RecordKey,
         value: RecordValue | None,
         headers: Headers = (),
-        raw: bytes | None = None,
     ) -> None:
         """Append a record; at the end of the turn it is applied to the group's durable state."""
-        self.writes.append(Write(key, value, headers, raw))
+        self.writes.append(Write(key, value, headers))

@@ -14,7 +14,7 @@ from coordinator_server.group.classic.members import heartbeat, kick, leave, ren
 from coordinator_server.group.classic.rebalance import (
     end_rebalance,
     force_rebalance,
-    metadata_value,
+    group_record,
     prepare_rebalance,
 )
 from coordinator_server.group.classic.state import (
@@ -165,7 +165,7 @@ def _join(group: Group, event: Join, ctx: Context, out: Effects) -> None:
         out.reply(event.token, group_unknown(event.member_id))
         return
     group.classic = ClassicGroup(group.group_id, ctx.wall)
-    out.write(GroupMetadataKey(group.group_id), metadata_value(group.classic))
+    out.write(GroupMetadataKey(group.group_id), group_record(group.classic))
     join(group.classic, event, ctx, out)
 
 

@@ -36,7 +36,7 @@ def apply(
 
     Commits of a producer stay pending until its marker. A tombstone of what is not there is
     nothing: compaction may have left it alone. `wall` dates a simple group made by its first
-    commit.
+    commit. A group in memory is what it writes down: it applies nothing of that.
     """
     if isinstance(key, OffsetCommitKey):
         if not isinstance(value, OffsetCommitValue):
@@ -53,10 +53,9 @@ def apply(
             group.past = kept(group.past, value)
         else:
             group.past = dropped(group.past, key)
-    else:
-        if not isinstance(value, GroupMetadataValue):
-            group.durable = group.classic = None
-            return
+    elif value is None:
+        group.durable = group.classic = None
+    elif isinstance(value, GroupMetadataValue):
         group.durable = value
         if group.classic is None:
             group.classic = ClassicGroup(group.group_id, value.current_state_timestamp)

@@ -209,9 +209,7 @@ def _add(write: Write | WriteOffsets, batch: NewBatch) -> None:
         for partition, value in write.offsets:
             batch.add(prefix + _pack_int(partition), value)
         return
-    raw = write.raw
-    if raw is None and write.value is not None:
-        raw = encode_value(write.value)
+    raw = None if write.value is None else encode_value(write.value)
     batch.add(encode_key(write.key), raw, write.headers)
 
 

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from coordinator_server.group.classic.rebalance import metadata_value
 from coordinator_server.group.machine import Group
 from coordinator_server.storage.base import LogRecord
 from protocol.history import RebalanceHistoryKey
@@ -17,7 +16,7 @@ from protocol.records import (
     decode_key,
     decode_value,
 )
-from tests.support.settled import is_as_written
+from tests.support.settled import is_as_written, written_now
 
 
 class Erasure(NamedTuple):
@@ -195,7 +194,7 @@ class Ledger:
         """Where a group in memory is not what the log makes of it."""
         written = self._metadata.get(group_id)
         if not is_as_written(group, written):
-            now = None if group.classic is None else metadata_value(group.classic)
+            now = None if group.classic is None else written_now(group.classic)
             yield f"{now} in memory, {written} in the log"
         past = tuple(self._past[group_id].values())
         if group.past != past:

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from coordinator_server.group.classic.rebalance import metadata_value
+from coordinator_server.group.classic.rebalance import group_record
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
 from coordinator_server.group.memory import GroupMemory
 from coordinator_server.group.replay import restore
-from protocol.records import GroupMetadataValue
+from protocol.records import GroupMetadataKey, GroupMetadataValue, decode_value
 
 _AT_REST = (ClassicGroupState.EMPTY, ClassicGroupState.STABLE)
 
@@ -25,5 +25,12 @@ def is_as_written(group: GroupMemory, written: GroupMetadataValue | None) -> boo
     return _undated(group.classic) == _undated(loaded)
 
 
+def written_now(group: ClassicGroup) -> GroupMetadataValue:
+    """What the group would write down."""
+    value = decode_value(GroupMetadataKey(group.group_id), group_record(group))
+    assert isinstance(value, GroupMetadataValue)
+    return value
+
+
 def _undated(group: ClassicGroup) -> GroupMetadataValue:
-    return replace(metadata_value(group), current_state_timestamp=0)
+    return replace(written_now(group), current_state_timestamp=0)

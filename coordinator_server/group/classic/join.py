@@ -10,8 +10,8 @@ from coordinator_server.group.classic.election import joined_members, select_pro
 from coordinator_server.group.classic.rebalance import (
     current_generation,
     evict,
+    group_record,
     maybe_complete_join_phase,
-    metadata_value,
     prepare_rebalance,
     prepare_rebalance_or_complete_join,
     record_bytes,
@@ -34,7 +34,7 @@ from coordinator_server.group.effects import Asked, Effects, Joined, Refuse, Rul
 from coordinator_server.group.events import Join
 from coordinator_server.group.reasons import RebalanceReason, RemovalReason, Round
 from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey, encode_value
+from protocol.records import GroupMetadataKey
 
 
 def refuse_texts(group_id: str, event: Join) -> Refuse | None:
@@ -281,7 +281,7 @@ def _may_return(group: ClassicGroup, ctx: Context) -> bool:
     """Whether the generation can go on with the new member, and that be written down."""
     if select_protocol(group) != group.protocol_name:
         return False
-    return record_bytes(group, encode_value(metadata_value(group))) <= ctx.limits.max_append_bytes
+    return record_bytes(group, group_record(group)) <= ctx.limits.max_append_bytes
 
 
 def _return_static(
@@ -295,7 +295,7 @@ def _return_static(
 
     A leader of before version 9 is named its old self as leader, so that it does not assign.
     """
-    out.write(GroupMetadataKey(group.group_id), metadata_value(group))
+    out.write(GroupMetadataKey(group.group_id), group_record(group))
     leads = group.leader == member.member_id
     skips = leads and event.can_skip_assignment
     leader = group.leader if event.can_skip_assignment else leader_before

@@ -4,7 +4,6 @@ Follows `prepareRebalance`, `completeClassicGroupJoin` and their neighbours in K
 `GroupMetadataManager`.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from coordinator_server.group.classic import state as states
@@ -34,13 +33,7 @@ from coordinator_server.group.reasons import (
     Round,
 )
 from protocol.errors import ErrorCode
-from protocol.records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-    encode_key,
-    encode_value,
-)
+from protocol.records import GroupMetadataKey, PackedGroup, encode_group, encode_key
 
 SHORTEST_POSTPONEMENT_MS: Final = 1_000
 """Members may ask for a rebalance timeout of 0; nobody is looked for in a busy loop."""
@@ -172,10 +165,7 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     else:
         group.protocol_name = None
         group.transition_to(states.EMPTY, ctx.wall)
-        value = metadata_value(group)
-        raw = encode_value(value)
-        size = record_bytes(group, raw)
-        write_and_end(group, value, raw, size, Outcome.EMPTIED, ctx, out)
+        write_and_end(group, group_record(group), Outcome.EMPTIED, ctx, out)
 
 
 def _evict_absent_members(group: ClassicGroup, ctx: Context, out: Effects) -> None:
@@ -270,44 +260,35 @@ def end_rebalance(
 
 
 def write_and_end(
-    group: ClassicGroup,
-    value: GroupMetadataValue,
-    raw: bytes,
-    size: int,
-    outcome: Outcome,
-    ctx: Context,
-    out: Effects,
+    group: ClassicGroup, record: PackedGroup, outcome: Outcome, ctx: Context, out: Effects
 ) -> None:
-    """Write the group down, which is `raw` in the log, and the story of the rebalance that ends.
-
-    `size` is what `record_bytes` says of it.
+    """Write the group down, and the story of the rebalance that ends.
 
     Both go into one append. Where that could not hold the story as well, the group's record goes
     alone: no assignment ever fails for its story.
     """
-    fits = size + story_bytes(group.group_id) <= ctx.limits.max_append_bytes
+    size = record_bytes(group, record) + story_bytes(group.group_id)
+    fits = size <= ctx.limits.max_append_bytes
     written = fits and ctx.limits.history_retention_ms > 0
     event = end_rebalance(group, outcome, ctx, written=written)
     assert event is not None, "only a rebalance ends"
-    out.write(GroupMetadataKey(group.group_id), value, headers(event) if fits else (), raw)
+    out.write(GroupMetadataKey(group.group_id), record, headers(event) if fits else ())
     if written:
         out.write(history_key(event), pack(event))
     out.observed.append(event)
 
 
-def metadata_value(
-    group: ClassicGroup, assignments: Mapping[str, bytes] | None = None
-) -> GroupMetadataValue:
-    """The group as it is written to the log; `assignments` are those not yet in force."""
+def group_record(group: ClassicGroup) -> PackedGroup:
+    """The group as it is written to the log."""
     name = group.protocol_name
-    return GroupMetadataValue(
-        protocol_type=group.protocol_type or "",
-        generation=group.generation,
-        protocol=name,
-        leader=group.leader,
-        current_state_timestamp=group.state_since,
-        members=[
-            MemberMetadata(
+    return encode_group(
+        group.protocol_type or "",
+        group.generation,
+        name,
+        group.leader,
+        group.state_since,
+        [
+            (
                 member.member_id,
                 member.group_instance_id,
                 member.client_id,
@@ -315,16 +296,13 @@ def metadata_value(
                 member.rebalance_timeout_ms,
                 member.session_timeout_ms,
                 b"" if name is None else member.metadata(name),
-                member.assignment
-                if assignments is None
-                else assignments.get(member.member_id, b""),
+                member.assignment,
             )
             for member in group.members.values()
         ],
     )
 
 
-def record_bytes(group: ClassicGroup, raw: bytes) -> int:
-    """More than what the group's record takes in the log, with a value of these bytes."""
-    key = encode_key(GroupMetadataKey(group.group_id))
-    return RECORD_OVERHEAD + len(key) + len(raw)
+def record_bytes(group: ClassicGroup, record: PackedGroup) -> int:
+    """More than what the group's record takes in the log."""
+    return RECORD_OVERHEAD + len(encode_key(GroupMetadataKey(group.group_id))) + len(record)

@@ -3,7 +3,7 @@
 from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.rebalance import (
     evict,
-    metadata_value,
+    group_record,
     prepare_rebalance,
     record_bytes,
     refuse_parked_syncs,
@@ -19,7 +19,6 @@ from coordinator_server.group.effects import Asked, Effects, Refuse, Rule, Synce
 from coordinator_server.group.events import Sync
 from coordinator_server.group.reasons import Outcome, RebalanceReason, RemovalReason, Round
 from protocol.errors import ErrorCode
-from protocol.records import encode_value
 
 
 def sync(group: ClassicGroup, event: Sync, ctx: Context, out: Effects) -> None:
@@ -78,18 +77,18 @@ def _assign(
     group: ClassicGroup, leader: ClassicMember, event: Sync, ctx: Context, out: Effects
 ) -> None:
     """Write the leader's assignment down and hand it out; it must fit into one append."""
-    value = metadata_value(group, event.assignments)
-    raw = encode_value(value)
-    size = record_bytes(group, raw)
+    assigned = event.assignments.get
+    for member in group.members.values():
+        member.assignment = assigned(member.member_id, b"")
+    record = group_record(group)
+    size = record_bytes(group, record)
     if size > ctx.limits.max_append_bytes:
         _give_up_assignment(group, leader, size, ctx, out)
         return
-    for member in group.members.values():
-        member.assignment = event.assignments.get(member.member_id, b"")
     group.transition_to(states.STABLE, ctx.wall)
     if len(group.members) > 1:
         group.history.was_held_up_by(leader.culprit, ctx.now)
-    write_and_end(group, value, raw, size, Outcome.COMPLETED, ctx, out)
+    write_and_end(group, record, Outcome.COMPLETED, ctx, out)
     for member in group.members.values():
         if member.sync_token is not None:
             out.reply(member.sync_token, _assignment(group, member), member.member_id)

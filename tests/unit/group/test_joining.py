@@ -4,6 +4,7 @@ import pytest
 
 from coordinator_server.group.effects import Joined, JoinedMember, Refuse, Rule
 from protocol.errors import ErrorCode
+from protocol.records import GroupMetadataKey
 from tests.support.story import DELAY_MS, SESSION_MS, Story
 
 
@@ -62,7 +63,7 @@ def test_a_new_group_is_written_down_as_empty() -> None:
     story = Story()
     story.member("a").join()
     (write,) = story.writes
-    assert write.value == story.durable
+    assert write.key == GroupMetadataKey("group")
     assert story.durable is not None
     assert (story.durable.generation, story.durable.protocol_type) == (0, "")
     assert story.durable.current_state_timestamp == story.wall

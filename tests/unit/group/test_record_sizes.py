@@ -5,7 +5,7 @@ from dataclasses import replace
 from coordinator_server.group.classic.rebalance import record_bytes
 from coordinator_server.group.context import Limits
 from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey, GroupMetadataValue, encode_key, encode_value
+from protocol.records import GroupMetadataKey, encode_key
 from tests.support.story import Member, Request, Story, offset
 
 
@@ -18,9 +18,10 @@ def completing(limits: Limits) -> tuple[Story, Member]:
     return story, a
 
 
-def group_record(story: Story) -> GroupMetadataValue:
-    values = [write.value for write in story.writes]
-    return [value for value in values if isinstance(value, GroupMetadataValue)][-1]
+def group_record(story: Story) -> bytes:
+    values = [write.value for write in story.writes if isinstance(write.key, GroupMetadataKey)]
+    assert isinstance(values[-1], bytes)
+    return values[-1]
 
 
 def assigned_with(max_append_bytes: int) -> Request:
@@ -31,7 +32,7 @@ def assigned_with(max_append_bytes: int) -> Request:
 def test_an_assignment_may_be_just_as_large_as_the_log_takes() -> None:
     story, a = completing(Limits())
     a.sync({a: bytes(1_000)})
-    size = record_bytes(story.classic, encode_value(group_record(story)))
+    size = record_bytes(story.classic, group_record(story))
     assert assigned_with(size).error is ErrorCode.NONE
     assert assigned_with(size - 1).error is ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -41,9 +42,7 @@ def test_a_record_is_taken_for_its_key_and_value_and_128_bytes() -> None:
     a.sync({a: bytes(10)})
     value = group_record(story)
     key = encode_key(GroupMetadataKey("group"))
-    assert record_bytes(story.classic, encode_value(value)) == 128 + len(key) + len(
-        encode_value(value)
-    )
+    assert record_bytes(story.classic, value) == 128 + len(key) + len(value)
 
 
 def restarted_with(max_append_bytes: int) -> Request:
@@ -57,7 +56,7 @@ def test_a_static_member_may_return_if_its_group_is_just_as_large_as_the_log_tak
     story, a = completing(Limits())
     a.sync({a: bytes(1_000)})
     a.restarted().join()
-    size = record_bytes(story.classic, encode_value(group_record(story)))
+    size = record_bytes(story.classic, group_record(story))
     assert restarted_with(size).joined.generation == 1
     # It rebalances, alone: the next generation begins at once.
     assert restarted_with(size - 1).joined.generation == 2
@@ -79,7 +78,7 @@ def test_a_commit_is_taken_for_128_bytes_a_record_and_four_a_character() -> None
 def test_the_story_is_written_where_the_append_holds_just_as_much_as_it_may_take() -> None:
     story, a = completing(Limits())
     a.sync({a: b"1"})
-    group = record_bytes(story.classic, encode_value(group_record(story)))
+    group = record_bytes(story.classic, group_record(story))
     headers, history, overhead, group_id = 1_024, 8_192, 128, 4 * len("group")
     enough = group + headers + history + overhead + group_id
     for limit, written in ((enough, True), (enough - 1, False)):

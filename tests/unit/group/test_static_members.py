@@ -3,7 +3,7 @@
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Refuse, Rule
 from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataValue
+from protocol.records import GroupMetadataKey
 from tests.support.story import DELAY_MS, SESSION_MS, Member, Story
 
 
@@ -42,7 +42,7 @@ def test_the_new_member_id_is_in_the_log_before_it_is_told() -> None:
     story, (_, b) = statics("a", "b")
     new = b.restarted()
     new.join()
-    assert isinstance(story.writes[-1].value, GroupMetadataValue)
+    assert story.writes[-1].key == GroupMetadataKey("group")
     story.restart()
     assert new.heartbeat().error is ErrorCode.NONE
     assert b.heartbeat().error is ErrorCode.FENCED_INSTANCE_ID
