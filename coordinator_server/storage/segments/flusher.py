@@ -1,9 +1,10 @@
 """Group commit: one write, or one pass of syncs, for every log that has something new.
 
 With a journal a pass is one write into it. If that has to be on disk first, a thread does it and
-the next pass accumulates meanwhile, so the number of writes follows the disk, not the number of
-appends; otherwise it is done at once, once per turn of the event loop. The segments get what was
-kept back some time later. Without a journal a pass syncs every log on its own.
+the next pass accumulates meanwhile, and may wait for more (`linger`), so the number of writes
+follows the disk, not the number of appends; otherwise it is done at once, once per turn of the
+event loop. The segments get what was kept back some time later. Without a journal a pass syncs
+every log on its own.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from typing import Final, TypeVar
 
 from coordinator_server.soon import Soon, SoonInLoop
 from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.linger import LINGER_SECONDS, Linger
 from coordinator_server.storage.segments.log import SegmentLog
 
 DEFAULT_INTERVAL_MS: Final = 1_000
@@ -24,6 +26,8 @@ WRITE_OUT_SECONDS: Final = 0.05
 
 Flushed = Callable[[OSError | None], None]
 """Called once: with None when all is safe, or with what went wrong."""
+Later = Callable[[float, Callable[[], None]], asyncio.Handle]
+"""Has something called after so many seconds."""
 _Failures = Mapping[SegmentLog, OSError]
 _Pass = Callable[[], _Failures]
 """Does the work of a pass; returns what failed, by log."""
@@ -55,6 +59,7 @@ class Flusher:
         journal: Journal | None = None,
         write_out_seconds: float = WRITE_OUT_SECONDS,
         soon: Soon | None = None,
+        later: Later | None = None,
     ) -> None:
         """The journal, if there is one, belongs to whoever made it, and so do its logs."""
         self._policy = policy
@@ -69,6 +74,15 @@ class Flusher:
         self._soon = soon or SoonInLoop()
         self._is_due = False
         """Whether a pass is going to begin."""
+        syncs = self._journal is not None and self._journal.syncs
+        self._linger = Linger() if syncs else None
+        self._call_later = later or _later_in_loop
+        self._records = 0
+        """Of the pass that is under way, if passes may wait for more."""
+        self._passes = 0
+        """Those that have ended."""
+        self._give_up: asyncio.Handle | None = None
+        """Begins a pass that has waited for long."""
         self._later: asyncio.Handle | None = None
         """Begins a pass after an interval."""
         self._kept_back: dict[SegmentLog, None] = {}
@@ -114,6 +128,9 @@ class Flusher:
         """Make durable what is left, under every policy, and end the thread."""
         if self._later is not None:
             self._later.cancel()
+        self._linger = None
+        if self._give_up is not None:
+            self._give_up.cancel()
         await self._settle()
         if self._waiting:
             self._begin_pass()
@@ -149,7 +166,7 @@ class Flusher:
 
     def _begin_pass(self) -> None:
         self._is_due = False
-        if self._under_way is not None or not self._waiting:
+        if self._under_way is not None or not self._waiting or self._waits_for_more():
             return
         waiting, self._waiting = self._waiting, {}
         self._under_way = [(log, log.end_offset, then) for log, then in waiting.items()]
@@ -196,8 +213,42 @@ class Flusher:
                 then(error)
         if self._kept_back:
             self._finish_later()
+        if self._linger is not None:
+            self._learn(self._linger)
         if self._settled is not None and not self._settled.done():
             self._settled.set_result(None)
+
+    # --- waiting for more ---
+
+    def _waits_for_more(self) -> bool:
+        linger = self._linger
+        if linger is None:
+            return False
+        self._records = _new_records(self._waiting)
+        return self._records < linger.wanted
+
+    def _learn(self, linger: Linger) -> None:
+        self._passes += 1
+        linger.ended(self._records, _new_records(self._waiting))
+        if linger.wanted and self._give_up is None:
+            self._give_up_later(linger)
+
+    def _give_up_later(self, linger: Linger) -> None:
+        """One timer for many passes: it looks whether the same one waits as when it began."""
+        passes = self._passes
+
+        def look() -> None:
+            self._give_up = None
+            if self._under_way is None and self._passes == passes:
+                if self._waiting:
+                    linger.in_vain()
+                else:
+                    linger.stop()
+                self._begin_pass()
+            elif linger.wanted:
+                self._give_up_later(linger)
+
+        self._give_up = self._call_later(LINGER_SECONDS, look)
 
     # --- what follows a write of the journal ---
 
@@ -246,6 +297,18 @@ class Flusher:
         """Do what comes through the queue."""
         while (job := self._jobs.get()) is not None:
             job()
+
+
+def _later_in_loop(seconds: float, call: Callable[[], None]) -> asyncio.Handle:
+    return asyncio.get_running_loop().call_later(seconds, call)
+
+
+def _new_records(logs: Iterable[SegmentLog]) -> int:
+    """How many records of logs the journal does not have yet."""
+    records = 0
+    for log in logs:
+        records += log.end_offset - log.durable_offset
+    return records
 
 
 def _sync_pass(logs: Iterable[SegmentLog]) -> _Pass:

@@ -1,0 +1,60 @@
+"""Whether a sync waits for those who were answered by the last one, because they come again.
+
+Clients that commit one after the other fall into two halves otherwise: a sync begins with what came
+during the one before, so there are twice as many as are needed. Waiting is worth it where those who
+were answered came again within one sync; where records come anyway, or not at all, it is not.
+"""
+
+from typing import Final
+
+LINGER_SECONDS: Final = 0.005
+"""A pass waits so long before it gives up, and twice as long at most: Kafka always waits so long by
+default, where it waits at all (`group.coordinator.append.linger.ms`)."""
+FEWEST: Final = 4
+"""Passes after which those who were answered came again, before one waits."""
+MOST: Final = 256
+"""The same after waiting was in vain again and again."""
+
+
+class Linger:
+    """Counts records of passes; it knows neither time nor logs."""
+
+    __slots__ = ("_answered", "_at_first", "_came_again", "_needed", "wanted")
+
+    def __init__(self) -> None:
+        self.wanted = 0
+        """How many records the next pass waits for; 0 if it does not wait."""
+        self._answered = 0
+        """By the last pass."""
+        self._came_again = 0
+        """Passes after which they did, less those after which they did not."""
+        self._needed = FEWEST
+        self._at_first = 0
+        """What was answered and what had come when passes began to wait."""
+
+    def ended(self, answered: int, waiting: int) -> None:
+        """A pass has answered so many records; so many have come meanwhile."""
+        everybody = answered + waiting
+        if not self.wanted:
+            self._at_first = everybody
+            came_again = waiting > 0 and 4 * waiting >= 3 * self._answered
+            self._came_again = self._came_again + 1 if came_again else self._came_again // 2
+        elif everybody > 2 * self._at_first:
+            # The longer it waits the more there are: they come without an answer, too.
+            self.in_vain()
+        else:
+            self._needed = max(FEWEST, self._needed - 1)
+        self._answered = answered
+        if self._came_again >= self._needed:
+            # Not for the last few.
+            self.wanted = everybody - everybody // 8
+
+    def in_vain(self) -> None:
+        """Waiting was not worth it: it is tried again when those answered came for longer."""
+        self.stop()
+        self._needed = min(2 * self._needed, MOST)
+
+    def stop(self) -> None:
+        """Nobody comes any more."""
+        self.wanted = 0
+        self._came_again = 0
