@@ -32,8 +32,8 @@ class Hub:
     is_draining: bool = False
 
 
-class Connection(asyncio.Protocol):
-    """Implements net.context.Shell."""
+class Connection:
+    """Implements net.context.Shell, and what asyncio.Protocol has: to inherit that takes time."""
 
     __slots__ = (
         "_host",
@@ -109,6 +109,9 @@ class Connection(asyncio.Protocol):
         else:
             session.receive(data, now_ms)
             self._write(session)
+
+    def eof_received(self) -> None:
+        """The client sends nothing more; nobody wants to keep the connection half open."""
 
     def pause_writing(self) -> None:
         """The client does not read: begin no further request, take no further bytes."""

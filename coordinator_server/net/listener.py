@@ -5,6 +5,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
+from typing import cast
 
 from coordinator_server.net.connection import Connection, Hub
 from coordinator_server.net.context import SessionContext
@@ -72,7 +73,7 @@ class SocketServer:
         loop = asyncio.get_running_loop()
         for name, sockets in self._sockets.items():
             for each in sockets:
-                accept = partial(Connection, self._hub, name)
+                accept = cast("type[asyncio.Protocol]", partial(Connection, self._hub, name))
                 server = await loop.create_server(accept, sock=each, backlog=BACKLOG)
                 self._servers.append(server)
         if self._idle_ms >= 0:

@@ -6,7 +6,6 @@ from typing import Final
 
 from coordinator_server.api.registry import Again, Route
 from coordinator_server.observe.counters import Counters
-from protocol.errors import ErrorCode
 
 _ID: Final = 8
 """Where the correlation id lies in a request's frame, behind its length, API key and version."""
@@ -39,8 +38,8 @@ class Repeat:
 
     def __init__(self, way: Route, again: Again, buffer: bytes, start: int, end: int) -> None:
         self._api_key = way.api_key
-        self._counted = (way.api_key, ErrorCode.NONE)
-        """The place of its answers among what is counted: errors are never repeated."""
+        self._counted = way.accepted
+        """Errors are never repeated."""
         self._again = again
         self._length = 4 + end - start
         self._begin = _pack_size(end - start) + buffer[start : start + 4]

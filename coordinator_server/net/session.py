@@ -374,7 +374,7 @@ class Session:
     def _answered(self, call: SessionCall, error: int) -> None:
         self.current = None
         counters = self._context.counters
-        counters.requests[call.api_key, error] += 1
+        counters.requests[(call.api_key, error) if error else call.route.accepted] += 1
         if self._is_working:
             self._served.append(call.api_key)
         else:

@@ -266,7 +266,8 @@ class Tenure:
 
     def _send_first(self, most: int) -> int:
         """Send up to `most` replies of what comes first; how much work that was."""
-        actor, event, effects, was_held = self._outbox[0]
+        leaving = self._outbox[0]
+        actor, effects = leaving.actor, leaving.effects
         replies = effects.replies
         is_whole = len(replies) <= most
         if is_whole:
@@ -275,10 +276,10 @@ class Tenure:
             effects.replies = replies[most:]
             replies = replies[:most]
         for reply in replies:
-            self._send_reply(actor, event, reply)
+            self._send_reply(actor, leaving.event, reply)
         if is_whole and effects.observed:
             self._publish(effects)
-        if was_held:
+        if leaving.was_held:
             self._released(actor, replies)
         return len(replies) or 1
 

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Effects, Write, WriteOffsets
@@ -23,14 +23,19 @@ from protocol.new_batch import NewBatch
 from protocol.records import encode_key, encode_value, offset_key_prefix
 
 
-class Leaving(NamedTuple):
+class Leaving:
     """What a turn brought about and is to be told."""
 
-    actor: GroupActor
-    event: Event
-    effects: Effects
-    was_held: bool
-    """Until an append was durable."""
+    __slots__ = ("actor", "effects", "event", "was_held")
+
+    def __init__(
+        self, actor: GroupActor, event: Event, effects: Effects, *, was_held: bool
+    ) -> None:
+        self.actor = actor
+        self.event = event
+        self.effects = effects
+        self.was_held = was_held
+        """Until an append was durable."""
 
 
 class Writer:

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -24,11 +24,10 @@ from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.identity import PARTITION_METADATA
 from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.loading import load
 from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentLog
 from coordinator_server.storage.segments.progress import LoadProgress, Report
-from coordinator_server.storage.segments.runs import RunReader
 from coordinator_server.storage.segments.shares import WHOLE, Share
-from protocol.errors import Malformed
 from protocol.new_batch import NewBatch
 
 TOPIC: Final = "__consumer_offsets"
@@ -55,39 +54,9 @@ class SegmentPartitionLog:
         self._in_flight: deque[tuple[Appended, int, int]] = deque()
         """Who waits for a batch, the offset behind it and its size; 0 of one without records."""
 
-    async def load(self) -> AsyncIterator[Loaded]:
-        """See PartitionLog; the event loop gets a turn every few milliseconds.
-
-        Partitions that load at the same time take turns, one of them between two of the loop's.
-        """
-        progress, turns = self._storage.progress, self._storage.load_turns
-        progress.begin(self.partition, self._log.size)
-        reader = RunReader()
-        steps = self._read(reader)
-        done: int | None = 0
-        try:
-            while done is not None:
-                async with turns:
-                    done = next(steps, None)
-                    await asyncio.sleep(0)
-                if done is not None:
-                    progress.advance(self.partition, done)
-                for loaded in reader.take(flush=done is None):
-                    yield loaded
-        finally:
-            progress.end(self.partition)
-
-    def _read(self, reader: RunReader) -> Iterator[int]:
-        """Read everything, a turn's worth at a time; yields the bytes of all batches before."""
-        done = 0
-        for header, chunk, offset in self._log.batches():
-            try:
-                for _ in reader.read(header, chunk, offset):
-                    yield done
-            except Malformed as error:
-                where = f"{self._log.directory}, the batch at offset {header.base_offset}"
-                raise CorruptLog(f"{where}: {error}") from error
-            done += header.size
+    def load(self) -> AsyncIterator[Loaded]:
+        """See PartitionLog."""
+        return load(self.partition, self._log, self._storage.progress, self._storage.load_turns)
 
     def append(self, batch: NewBatch, then: Appended) -> None:
         """See PartitionLog: one batch."""
