@@ -1,6 +1,5 @@
 """What API modules may use; put together by `app.py`."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coordinator_server.ports import Authorizer, Clock, Directory, Ids, TopicImage
@@ -11,15 +10,37 @@ if TYPE_CHECKING:
     from coordinator_server.topics.service import Topics
 
 
-@dataclass(frozen=True, slots=True)
 class Services:
     """The parts behind the API."""
 
-    config: "Config"
-    coordinator: "Coordinator"
-    topics: "Topics"
-    image: TopicImage
-    directory: Directory
-    authorizer: Authorizer
-    clock: Clock
-    ids: Ids
+    __slots__ = (
+        "authorizer",
+        "clock",
+        "config",
+        "coordinator",
+        "directory",
+        "ids",
+        "image",
+        "topics",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: "Config",
+        coordinator: "Coordinator",
+        topics: "Topics",
+        image: TopicImage,
+        directory: Directory,
+        authorizer: Authorizer,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self.config = config
+        self.coordinator = coordinator
+        self.topics = topics
+        self.image = image
+        self.directory = directory
+        self.authorizer = authorizer
+        self.clock = clock
+        self.ids = ids

@@ -175,7 +175,7 @@ def _write_durably(descriptor: int, data: bytes, at: int) -> int:
     flag: int | None = getattr(os, "RWF_DSYNC", None)
     if flag is not None:
         try:
-            return os.pwritev(descriptor, [data], at, flag)
+            return os.pwritev(descriptor, (data,), at, flag)
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
                 raise
