@@ -218,6 +218,7 @@ async def test_readers_of_committed_records_stop_at_the_first_open_transaction(
     assert (len(keys(part)), part.last_stable_offset, part.aborted) == (4, 4, [])
 
 
+@pytest.mark.interpreted
 async def test_readers_of_committed_records_are_told_of_aborted_transactions(
     served: Served,
 ) -> None:
@@ -249,6 +250,7 @@ async def answered(served: Served, isolation_level: int) -> Any:
     return response.responses[0].partitions[0]
 
 
+@pytest.mark.interpreted
 async def test_list_offsets_knows_ends_timestamps_and_isolation(served: Served) -> None:
     assert await served.offset_at(-1) == (0, -1)
     await served.write(record("a", timestamp=1000), record("b", timestamp=3000))
@@ -305,6 +307,7 @@ async def test_a_log_that_was_there_before_is_read_from_its_beginning(
     assert ([tuple(each) for each in part.aborted], part.last_stable_offset) == ([(7, 0, 1)], 2)
 
 
+@pytest.mark.interpreted
 async def test_the_topic_can_neither_be_created_nor_deleted(served: Served) -> None:
     wanted = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
     created = create_topics.handle(
