@@ -1,6 +1,7 @@
 """The image and the compose files: linted, their steps run without an engine, their parts fit."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,11 @@ DOCKER = ROOT / "docker"
 DOCKERFILE = DOCKER / "Dockerfile"
 IMAGE_DATA = "/var/lib/coordinator"
 HADOLINT = Path(sys.executable).with_name("hadolint")
+
+
+def build_stage() -> list[Instruction]:
+    (found,) = [stage for stage in stages(DOCKERFILE) if stage[0].text.endswith(" AS build")]
+    return found
 
 
 def the_only(stage: list[Instruction], name: str) -> Instruction:
@@ -46,11 +52,16 @@ def test_the_image_runs_as_a_number_that_is_not_root_and_owns_its_volume() -> No
     assert order.index("RUN") < order.index("USER") < order.index("VOLUME")
 
 
+def test_c_is_compiled_for_the_python_that_runs_it() -> None:
+    froms = [stage[0].text.split()[0] for stage in stages(DOCKERFILE)]
+    assert froms == ["python:3.13-slim", "python:3.13", "tools-${COMPILED}", "python:3.13-slim"]
+
+
 def test_what_is_copied_is_there_and_not_ignored() -> None:
     sent = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text().splitlines()
     copied = [
         word
-        for instruction in stages(DOCKERFILE)[0]
+        for instruction in build_stage()
         if instruction.name == "COPY"
         for word in instruction.words[:-1]
     ]
@@ -66,20 +77,46 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the build stage was carried out, with its own paths below it."""
     root = tmp_path_factory.mktemp("image")
+    carry_out(build_stage(), root, compiled="0")
+    return root
+
+
+@pytest.fixture(scope="module")
+def compiled_image(image: Path) -> Path:
+    """The same folder with what COMPILED=1 adds; of two modules, as all of them take minutes."""
+    compiling = [each for each in build_stage() if each.name == "COPY" or "COMPILED" in each.text]
+    carry_out(compiling, image, compiled="1")
+    return image
+
+
+def carry_out(steps: list[Instruction], root: Path, compiled: str) -> None:
     context = root / "src"
     context.mkdir()
-    for instruction in stages(DOCKERFILE)[0]:
+    for instruction in steps:
         if instruction.name == "COPY":
             copy(instruction.words, context)
+            if "pyproject.toml" in instruction.words:
+                compile_little(context / "pyproject.toml")
         elif instruction.name == "RUN":
             command = instruction.text.replace("/opt/", f"{root}/opt/")
             command = command.replace("python -m venv", f"{sys.executable} -m venv")
             made = subprocess.run(
-                ("sh", "-ec", command), cwd=context, capture_output=True, text=True, check=False
+                ("sh", "-ec", command),
+                cwd=context,
+                env={**os.environ, "COMPILED": compiled},
+                capture_output=True,
+                text=True,
+                check=False,
             )
             assert made.returncode == 0, made.stdout + made.stderr
     shutil.rmtree(context)
-    return root
+
+
+def compile_little(project: Path) -> None:
+    little = 'include = ["/coordinator_server/clock.py", "/coordinator_server/soon.py"]'
+    text, found = re.subn(r"include = \[\n[^]]*\]", little, project.read_text())
+    assert found == 1
+    project.write_text(text)
 
 
 def copy(words: list[str], context: Path) -> None:
@@ -103,10 +140,38 @@ def as_in_the_image(image: Path, data: Path, arguments: list[str]) -> list[str]:
     return [str(image / "opt/coordinator/bin" / moved[0]), *moved[1:]]
 
 
+A_BUSY_MACHINE = pytest.mark.timeout(900)  # packages are installed: 20 s of a core, and the network
+
+
 @pytest.mark.slow
+@pytest.mark.xdist_group("image")
+@A_BUSY_MACHINE
 def test_the_steps_of_the_build_make_a_server_that_runs_and_is_healthy(
     image: Path, tmp_path: Path
 ) -> None:
+    assert not compiled_modules(image)
+    runs_and_is_healthy(image, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("image")
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@A_BUSY_MACHINE
+def test_the_steps_of_the_build_put_a_compiled_server_in_its_place(
+    compiled_image: Path, tmp_path: Path
+) -> None:
+    assert compiled_modules(compiled_image) == {"clock", "soon"}
+    runs_and_is_healthy(compiled_image, tmp_path)
+
+
+def compiled_modules(image: Path) -> set[str]:
+    packages = image / "opt/coordinator/lib"
+    return {
+        each.name.split(".")[0] for each in packages.glob("*/site-packages/coordinator_server/*.so")
+    }
+
+
+def runs_and_is_healthy(image: Path, tmp_path: Path) -> None:
     final = stages(DOCKERFILE)[-1]
     entry, command = the_only(final, "ENTRYPOINT").arguments, the_only(final, "CMD").arguments
     check = the_only(final, "HEALTHCHECK").arguments

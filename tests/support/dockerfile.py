@@ -27,7 +27,7 @@ class Instruction(NamedTuple):
 
 
 def stages(path: Path) -> list[list[Instruction]]:
-    """The instructions of every stage, which begins with its FROM."""
+    """The instructions of every stage, which begins with its FROM; not those before the first."""
     lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     found: list[list[Instruction]] = []
@@ -37,5 +37,6 @@ def stages(path: Path) -> list[list[Instruction]]:
         name, _, text = line.partition(" ")
         if name.upper() == "FROM":
             found.append([])
-        found[-1].append(Instruction(name.upper(), text.strip()))
+        if found:
+            found[-1].append(Instruction(name.upper(), text.strip()))
     return found
