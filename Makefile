@@ -120,6 +120,7 @@ bench: $(VENV)/dev ## measure beside Kafka and kfake (Go, Java, Maven); ARGS=--q
 	$(BIN)/python -m benchmarks.micro --quiet
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.tails
+	$(if $(wildcard $(COMPILED_DIR)/made),$(BIN)/python -m benchmarks.tails --compiled)
 	$(BIN)/python -m benchmarks.side_by_side $(ARGS)
 
 profile: $(VENV)/dev ## see where a busy server's time goes (py-spy, Go); ARGS=Heartbeat

@@ -62,7 +62,10 @@ class Case(NamedTuple):
 class Bench:
     """The load generator on its core, and the server on the other."""
 
-    def __init__(self, program: Path, seconds: float, every_ms: int = EVERY_MS) -> None:
+    def __init__(
+        self, program: Path, seconds: float, every_ms: int = EVERY_MS, *, compiled: bool = False
+    ) -> None:
+        self._compiled = compiled
         self._program = program
         self._every_ms = every_ms
         self._seconds = seconds
@@ -111,7 +114,9 @@ class Bench:
         cores = self._cores
         with (
             servers.on_core(cores.load),
-            servers.ours(cores.server, directory, settings, at_rest=at_rest) as server,
+            servers.ours(
+                *(cores.server, directory, settings), compiled=self._compiled, at_rest=at_rest
+            ) as server,
         ):
             yield server
 
@@ -287,11 +292,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0, help="of heartbeats in each run")
     parser.add_argument("--only", default="", help="part of the name of what is to be measured")
+    parser.add_argument("--compiled", action="store_true", help="of what `make compiled` made")
     arguments = parser.parse_args()
+    compiled = arguments.compiled
+    if compiled and not servers.COMPILED_MADE.exists():
+        raise CannotRun("there is no compiled server: `make compiled` builds it")
     rows, missing = [], 0
     raised = servers.raise_priority()
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        bench = Bench(servers.built("load", Path(directory)), arguments.seconds)
+        program = servers.built("load", Path(directory))
+        bench = Bench(program, arguments.seconds, compiled=compiled)
         for case in cases(bench):
             if arguments.only not in case.name:
                 continue
@@ -303,7 +313,8 @@ def main() -> int:
                 missing = 1
     before = "; servers and load went before other work" if raised else ""
     print(f"Load average {' '.join(f'{load:.1f}' for load in os.getloadavg())}{before}.\n")
-    head = ("meanwhile", "quiet p50 ms", "p50", "p99", "quiet p999", "p999", "added", "")
+    meanwhile = "meanwhile, compiled" if compiled else "meanwhile"
+    head = (meanwhile, "quiet p50 ms", "p50", "p99", "quiet p999", "p999", "added", "")
     print(table(head, rows, texts=1))
     return missing
 
