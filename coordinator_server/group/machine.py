@@ -4,7 +4,7 @@
 what time it is. Deletion and re-creation of the group happen behind the same door.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from coordinator_server.group.classic.describe import describe
@@ -127,6 +127,18 @@ class Group(GroupMemory):
         """Apply the records of a repeated commit, which its template has encoded."""
         apply_encoded(self, repeat.template, encoded)
 
+    def released(self, member_ids: Iterable[str], now: int) -> None:
+        """Begin the sessions of members anew whose replies were held and have now left.
+
+        `handle` does the same with a Released; a bug raises whatever it raises.
+        """
+        if self.classic is None:
+            return
+        for member_id in member_ids:
+            member = self.classic.members.get(member_id)
+            if member is not None:
+                self.classic.renew_session(member, now)
+
     def next_deadline(self) -> int:
         """When to send a Tick, at the latest (monotonic milliseconds); NEVER if nothing is due."""
         return NEVER if self.classic is None else self.classic.purgatory.wake
@@ -223,12 +235,7 @@ def _tick(group: Group, _event: Tick, ctx: Context, out: Effects) -> None:
 
 
 def _released(group: Group, event: Released, ctx: Context, _out: Effects) -> None:
-    if group.classic is None:
-        return
-    for member_id in event.member_ids:
-        member = group.classic.members.get(member_id)
-        if member is not None:
-            group.classic.renew_session(member, ctx.now)
+    group.released(event.member_ids, ctx.now)
 
 
 def _loaded(group: Group, event: Loaded, ctx: Context, out: Effects) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.effects import FetchedTopic
-from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Tick, Token
+from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Released, Tick, Token
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.purgatory import NEVER
 
@@ -113,6 +113,17 @@ class GroupActor:
         if group.next_deadline() < self._armed_at and not tenure.ended:
             self._arm()
         return True
+
+    def released(self, member_ids: Sequence[str], now: int) -> None:
+        """Replies that were held have left: at once if nothing is ahead of that."""
+        if self._busy or self._mailbox is not None:
+            self.post(Released(member_ids))
+            return
+        self.group.released(member_ids, now)
+        if self.group.next_deadline() < self._armed_at:
+            self._arm()
+        if self.group.is_vacant:
+            self._tenure.forget(self)
 
     def stop(self) -> list[Event]:
         """Be of no more use: no timer rings, no turn runs; returns the events not handled."""

@@ -17,7 +17,7 @@ from coordinator_server.group.effects import (
     Reply,
     Result,
 )
-from coordinator_server.group.events import Event, Loaded, Released, Token
+from coordinator_server.group.events import Event, Loaded, Token
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.reasons import (
     Observation,
@@ -315,11 +315,12 @@ class Tenure:
             self.forget(actor)
 
     def _renew_sessions(self) -> None:
-        """Members that had to wait have their sessions start anew: one turn for all of a group."""
+        """Members that had to wait have their sessions start anew: all of a group at once."""
         have_waited, self._have_waited = self._have_waited, {}
+        now = self._world.clock.monotonic_ms()
         for actor, members in have_waited.items():
             if not self.ended:
-                actor.post(Released(members))
+                actor.released(members, now)
 
     def _send_away(self, actor: GroupActor, failure: Failure) -> None:
         """Stop an actor and answer whoever waits for it."""

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.effects import Effects
-from coordinator_server.group.events import Event, Token
+from coordinator_server.group.events import Event, Released, Token
 from coordinator_server.group.machine import Group
 from coordinator_server.runtime import tenure as tenure_module
 from coordinator_server.runtime.actor import GroupActor
@@ -71,6 +71,9 @@ class MailboxActor(WatchedActor):
         self, repeat: RepeatedCommit, offsets: Sequence[bytes], token: Token, now: int
     ) -> bool:
         return False
+
+    def released(self, member_ids: Sequence[str], now: int) -> None:
+        self.post(Released(member_ids))
 
 
 @contextmanager
