@@ -5,6 +5,7 @@ from os import urandom
 from uuid import UUID, uuid4
 
 _FIRST_BASE64_DIGIT_MINUS = 62
+_IDS_AT_ONCE = 64
 
 
 _VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
@@ -14,9 +15,17 @@ _VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 class SystemIds:
     """Random ids, as Kafka makes them."""
 
+    def __init__(self) -> None:
+        self._digits = ""
+        """Chance for some member ids: the operating system takes as long for one as for many."""
+        self._used = 0
+
     def member_suffix(self) -> str:
         """The `<uuid>` of a generated member id `<client id>-<uuid>`, as `str(uuid4())`."""
-        digits = urandom(16).hex()
+        if self._used == len(self._digits):
+            self._digits, self._used = urandom(_IDS_AT_ONCE * 16).hex(), 0
+        digits = self._digits[self._used : self._used + 32]
+        self._used += 32
         variant = _VARIANTS[digits[16]]
         return (
             f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

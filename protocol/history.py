@@ -190,41 +190,42 @@ def _lists(value: RebalanceHistoryValue) -> tuple[Sequence[object], ...]:
 
 def _encode(value: RebalanceHistoryValue) -> bytes:
     numbers: dict[HistoryMember, int] = {value.culprit: 0}
-    waits = [uvarint(len(value.waited_for) + 1)]
+    told = [uvarint(len(value.waited_for) + 1)]
     for member, waited_ms in value.waited_for:
-        waits += (_number(numbers, member), _LONG.pack(waited_ms))
-    rounds = [uvarint(len(value.rounds) + 1)]
+        told += (_number(numbers, member), _LONG.pack(waited_ms))
+    told.append(uvarint(len(value.rounds) + 1))
     for reason, member, client_reason in value.rounds:
-        rounds += (_words(reason), _number(numbers, member), _nullable(client_reason))
+        told += (_words(reason), _number(numbers, member), _nullable(client_reason))
+    told.append(b"\0")
     joined = _numbers(numbers, value.joined)
     left = _numbers(numbers, value.left)
     evicted = _numbers(numbers, value.evicted)
-    return b"".join(
-        (
-            _FIXED.pack(
-                HISTORY_VERSION,
-                value.sequence,
-                value.generation_after,
-                value.ended_ms,
-                value.started_ms,
-                value.generation_before,
-                value.join_phase_ms,
-                value.sync_phase_ms,
-                *value.counts,
-            ),
-            _words(value.reason, value.outcome, value.state_before),
-            uvarint(len(numbers) + 1),
-            *map(_member, numbers),
-            _CULPRIT,
-            _nullable(value.client_reason),
-            joined,
-            left,
-            evicted,
-            *waits,
-            *rounds,
-            b"\0",
-        )
-    )
+    counts = value.counts
+    parts = [
+        _FIXED.pack(
+            HISTORY_VERSION,
+            value.sequence,
+            value.generation_after,
+            value.ended_ms,
+            value.started_ms,
+            value.generation_before,
+            value.join_phase_ms,
+            value.sync_phase_ms,
+            counts.members_before,
+            counts.members_after,
+            counts.joined,
+            counts.left,
+            counts.evicted,
+            counts.waited_for,
+            counts.rounds,
+        ),
+        _words(value.reason, value.outcome, value.state_before),
+        uvarint(len(numbers) + 1),
+    ]
+    for member_id, instance_id, client_id, host in numbers:
+        parts += (_text(member_id), _nullable(instance_id), _text(client_id), _text(host))
+    parts += (_CULPRIT, _nullable(value.client_reason), joined, left, evicted)
+    return b"".join(parts + told)
 
 
 def _number(numbers: dict[HistoryMember, int], member: HistoryMember) -> bytes:
@@ -242,11 +243,6 @@ def _numbers(numbers: dict[HistoryMember, int], members: Sequence[HistoryMember]
 _NO_MEMBERS: Final = uvarint(1)
 _CULPRIT: Final = uvarint(0)
 """The culprit is mentioned first."""
-
-
-def _member(member: HistoryMember) -> bytes:
-    member_id, instance_id, client_id, host = member
-    return b"".join((_text(member_id), _nullable(instance_id), _text(client_id), _text(host)))
 
 
 @lru_cache(maxsize=256)

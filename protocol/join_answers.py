@@ -20,6 +20,8 @@ from protocol.writing import text_bytes
 JOIN_FLEXIBLE: Final = 6
 JOIN_INSTANCES: Final = 5
 """The first version of JoinGroup with group instance ids."""
+JOIN_SKIPS: Final = 9
+"""The first version of JoinGroup that tells a leader to skip the assignment."""
 SYNC_FLEXIBLE: Final = 4
 
 Member = tuple[str, str | None, bytes]
@@ -35,13 +37,13 @@ def follower_joined(
     member_id: str,
 ) -> bytes:
     """The body of a JoinGroup response (0-9) without members."""
-    head = _join_head(version, generation, protocol_type, protocol_name, leader)
+    head = _follower_head(version, generation, protocol_type, protocol_name, leader)
     return _to_nobody_else(version, head, member_id)
 
 
 def not_joined(version: int, error: int, protocol_name: str | None, member_id: str) -> bytes:
     """The body of a JoinGroup response (0-9) with an error."""
-    head = _join_head(version, -1, None, protocol_name, "", error)
+    head = _follower_head(version, -1, None, protocol_name, "", error)
     return _to_nobody_else(version, head, member_id)
 
 
@@ -57,11 +59,10 @@ def leader_joined(
     skip_assignment: bool = False,
 ) -> bytes:
     """The body of a JoinGroup response (0-9) that tells of the members."""
-    head = _join_head(
-        version, generation, protocol_type, protocol_name, leader, skip_assignment=skip_assignment
-    )
+    head = _join_head(version, generation, protocol_type, protocol_name)
+    led = _led_by(version, leader, skip_assignment=skip_assignment)
     if version >= JOIN_FLEXIBLE:
-        parts = [head, _compact(member_id), uvarint(len(members) + 1)]
+        parts = [head, led, _compact(member_id), uvarint(len(members) + 1)]
         for name, instance_id, metadata in members:
             parts += (
                 _compact(name),
@@ -72,7 +73,7 @@ def leader_joined(
             )
         parts.append(b"\0")
         return b"".join(parts)
-    parts = [head, text_bytes(member_id), len(members).to_bytes(4, "big")]
+    parts = [head, led, text_bytes(member_id), len(members).to_bytes(4, "big")]
     for name, instance_id, metadata in members:
         instance = text_bytes(instance_id) if version >= JOIN_INSTANCES else b""
         parts += (text_bytes(name), instance, len(metadata).to_bytes(4, "big"), metadata)
@@ -101,27 +102,47 @@ def synced(
 
 
 @lru_cache(maxsize=128)
-def _join_head(
+def _follower_head(
     version: int,
     generation: int,
     protocol_type: str | None,
     protocol_name: str | None,
     leader: str,
     error: int = 0,
-    *,
-    skip_assignment: bool = False,
 ) -> bytes:
-    """Up to the member id, which is empty here, like the members that follow it."""
+    """Up to the member id."""
+    head = _join_head(version, generation, protocol_type, protocol_name, error)
+    return head + _led_by(version, leader)
+
+
+def _led_by(version: int, leader: str, *, skip_assignment: bool = False) -> bytes:
+    """From the leader up to the member id."""
+    if version < JOIN_FLEXIBLE:
+        return text_bytes(leader)
+    if version < JOIN_SKIPS:
+        return _compact(leader)
+    return _compact(leader) + (b"\1" if skip_assignment else b"\0")
+
+
+@lru_cache(maxsize=128)
+def _join_head(
+    version: int,
+    generation: int,
+    protocol_type: str | None,
+    protocol_name: str | None,
+    error: int = 0,
+) -> bytes:
+    """Up to the leader, which is empty here, like the member id and the members behind it."""
     response = JoinGroupResponse(
         error_code=error,
         generation_id=generation,
         protocol_type=protocol_type,
         protocol_name=protocol_name,
-        leader=leader,
-        skip_assignment=skip_assignment,
     )
     encoded = response_encoder(ApiKey.JOIN_GROUP, version)(response)
-    return encoded[:-3] if version >= JOIN_FLEXIBLE else encoded[:-6]
+    if version < JOIN_FLEXIBLE:
+        return encoded[:-8]
+    return encoded[:-4] if version < JOIN_SKIPS else encoded[:-5]
 
 
 @lru_cache(maxsize=128)

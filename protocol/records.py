@@ -147,7 +147,12 @@ def encode_key(key: RecordKey) -> bytes:
         return offset_key_prefix(key.group, key.topic) + _INT.pack(key.partition)
     if isinstance(key, RebalanceHistoryKey):
         return encode_history_key(key)
-    return b"\0\2" + text_bytes(key.group)
+    return group_key(key.group)
+
+
+def group_key(group_id: str) -> bytes:
+    """The bytes of a classic group's key."""
+    return b"\0\2" + text_bytes(group_id)
 
 
 def offset_key_prefix(group: str, topic: str) -> bytes:

@@ -14,9 +14,10 @@ def text_bytes(text: str | None) -> bytes:
     if text is None:
         return b"\xff\xff"
     raw = text.encode("utf-8", "surrogatepass")
-    if len(raw) > 0x7FFF:
-        raise ValueError(f"text of {len(raw)} bytes, at most 32767 fit into a record")
-    return _SHORT.pack(len(raw)) + raw
+    size = len(raw)
+    if size > 0x7FFF:
+        raise ValueError(f"text of {size} bytes, at most 32767 fit into a record")
+    return _SHORT.pack(size) + raw
 
 
 def compact_text(text: str | None) -> bytes:

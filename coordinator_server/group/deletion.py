@@ -124,6 +124,8 @@ def _end_group(group: GroupMemory, out: Effects) -> None:
 
 def forget_oldest_rebalances(group: GroupMemory, ctx: Context, out: Effects) -> None:
     """No group keeps more rebalances than it may; those of this turn count."""
+    if len(group.past) + len(out.writes) <= ctx.limits.history_max_rebalances:
+        return
     new = sum(
         isinstance(write, Write)
         and isinstance(write.key, RebalanceHistoryKey)

@@ -3,6 +3,7 @@
 It says what `forms.rebalance_form` says, at a tenth of the cost; a test holds them together.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -14,10 +15,16 @@ from coordinator_server.group.reasons import Culprit, RebalanceEvent, Round, Wai
 
 def rebalance_line(event: RebalanceEvent, limit: int, node_id: int | None) -> str:
     """What the log says of a rebalance; no list in it is longer than `limit`."""
-    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    seconds, micros = divmod(time.time_ns() // 1_000, 1_000_000)
+    now = f"{_second(seconds)}.{micros:06d}Z"
     signed = "" if node_id is None else f', "node_id": {node_id}'
     head = f'"timestamp": "{now}", "level": "info", "event": "rebalance"'
     return f"{{{head}, {rebalance_fields(event, limit)}{signed}}}"
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def rebalance_fields(event: RebalanceEvent, limit: int | None = None) -> str:

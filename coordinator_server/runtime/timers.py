@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.ports import Clock
@@ -32,23 +32,15 @@ class Alarm(float):
     and a tuple of deadline, number and alarm would take a hundred bytes more.
     """
 
-    __slots__ = ("_timers", "callback")
+    __slots__ = ("callback", "timers")
     callback: Callable[[], None] | None
-    _timers: "LoopTimers"
-
-    @classmethod
-    def of(cls, deadline_ms: int, callback: Callable[[], None], timers: "LoopTimers") -> Self:
-        """One that is not armed yet."""
-        alarm = cls(deadline_ms)
-        alarm.callback = callback
-        alarm._timers = timers
-        return alarm
+    timers: "LoopTimers"
 
     def cancel(self) -> None:
         """Never ring; harmless once it has rung."""
         if self.callback is not None:
             self.callback = None
-            self._timers.forget_one()
+            self.timers.forget_one()
 
 
 class LoopTimers:
@@ -70,7 +62,9 @@ class LoopTimers:
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Alarm:
         """See Timers."""
-        alarm = Alarm.of(deadline_ms, callback, self)
+        alarm = Alarm(deadline_ms)
+        alarm.callback = callback
+        alarm.timers = self
         heappush(self._alarms, alarm)
         if deadline_ms < self._awaited:
             self._await(deadline_ms)

@@ -25,6 +25,8 @@ def select_protocol(group: ClassicGroup) -> str:
 
     A tie goes as in Kafka, to the first in the order of a Java hash map.
     """
+    if len(group.supported_protocols) == 1:
+        return next(iter(group.supported_protocols))
     everybody = len(group.members)
     candidates = frozenset(
         name for name, count in group.supported_protocols.items() if count == everybody

@@ -171,10 +171,10 @@ class History:
             sync_phase_ms=now - join_ended,
             members_before=rebalance.members_before,
             members_after=members,
-            joined=tuple(changes.joined[:MAX_NAMED]),
-            left=tuple(changes.left[:MAX_NAMED]),
-            evicted=tuple(changes.evicted[:MAX_NAMED]),
-            waited_for=tuple(map(Waited._make, islice(changes.waited_for.items(), MAX_NAMED))),
+            joined=_named(changes.joined),
+            left=_named(changes.left),
+            evicted=_named(changes.evicted),
+            waited_for=_named_waits(changes.waited_for),
             rounds=tuple(rebalance.rounds),
             counts=Counts(
                 len(changes.joined),
@@ -191,6 +191,14 @@ class History:
         self.rebalance.rounds_in_all += 1
         if len(self.rebalance.rounds) < MAX_ROUNDS:
             self.rebalance.rounds.append(cause)
+
+
+def _named(members: list[Culprit]) -> tuple[Culprit, ...]:
+    return tuple(members[:MAX_NAMED]) if members else ()
+
+
+def _named_waits(waited: dict[Culprit, int]) -> tuple[Waited, ...]:
+    return tuple(map(Waited._make, islice(waited.items(), MAX_NAMED))) if waited else ()
 
 
 def _cut(cause: Round) -> Round:

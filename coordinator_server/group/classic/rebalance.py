@@ -33,7 +33,7 @@ from coordinator_server.group.reasons import (
     Round,
 )
 from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey, PackedGroup, encode_group, encode_key
+from protocol.records import GroupMetadataKey, PackedGroup, encode_group, group_key
 
 SHORTEST_POSTPONEMENT_MS: Final = 1_000
 """Members may ask for a rebalance timeout of 0; nobody is looked for in a busy loop."""
@@ -305,4 +305,4 @@ def group_record(group: ClassicGroup) -> PackedGroup:
 
 def record_bytes(group: ClassicGroup, record: PackedGroup) -> int:
     """More than what the group's record takes in the log."""
-    return RECORD_OVERHEAD + len(encode_key(GroupMetadataKey(group.group_id))) + len(record)
+    return RECORD_OVERHEAD + len(group_key(group.group_id)) + len(record)
