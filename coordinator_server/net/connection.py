@@ -102,7 +102,7 @@ class Connection:
         answers = session.repeat(data, now_ms)
         if answers is not None:
             self._transport.write(answers)
-        elif self._put_off or not self._hub.turns.has_time(now_ms):
+        elif self._put_off or not self._hub.turns.has_time(self, now_ms):
             self._put_off += data
             self._adjust_reading(session)
             self._hub.turns.add(self)
@@ -139,6 +139,7 @@ class Connection:
         if self._task is not None:
             self._task.cancel()
         hub = self._hub
+        hub.turns.forget(self)
         hub.connections.discard(self)
         if not hub.connections:
             hub.emptied.set()

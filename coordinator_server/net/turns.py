@@ -26,7 +26,7 @@ CROWD: Final = 128
 """Connections that wait for a turn from which on they are a crowd."""
 
 READ_AT_ONCE: Final = 1_024
-"""Connections of a crowd that do not rest: to read so many takes some five milliseconds."""
+"""Connections of crowds that may all go on at once: to read so many takes some milliseconds."""
 
 READ_AGAIN: Final = 64
 """Connections that have rested and are read again, together."""
@@ -54,7 +54,7 @@ class Flushed(Protocol):
 class Turns:
     """The connections that go on in the next turn of the loop, in the order in which they asked."""
 
-    __slots__ = ("_answered", "_began_ms", "_clock", "_is_due", "_resting", "_soon", "_waiting")
+    __slots__ = ("_began_ms", "_clock", "_is_due", "_resting", "_silent", "_soon", "_waiting")
 
     def __init__(self, soon: Soon, clock: Clock) -> None:
         self._soon = soon
@@ -64,16 +64,21 @@ class Turns:
         self._is_due = False
         """Whether those who wait are going to be looked at."""
         self._waiting: OrderedDict[Flushed, None] = OrderedDict()
-        self._answered = 0
-        """How many of a crowd may send their next request."""
+        self._silent: set[Flushed] = set()
+        """Those of a crowd that have been answered and not been heard of since."""
         self._resting: deque[Flushed] = deque()
 
-    def has_time(self, now_ms: int) -> bool:
+    def has_time(self, connection: Flushed, now_ms: int) -> bool:
         """Whether a request that has just come may be served before the next turn."""
+        self._silent.discard(connection)
         if self._began_ms is None:
             self._began_ms = now_ms
             asyncio.get_running_loop().call_soon(self._end)
         return now_ms - self._began_ms < LONGEST_MS
+
+    def forget(self, connection: Flushed) -> None:
+        """A connection is gone."""
+        self._silent.discard(connection)
 
     def _end(self) -> None:
         self._began_ms = None
@@ -89,14 +94,13 @@ class Turns:
         """Let some go on; a group of thousands that is answered must not hold up all others."""
         self._is_due = False
         waiting, clock = self._waiting, self._clock
-        if len(waiting) < CROWD:
-            self._answered = 0
+        is_crowd = len(waiting) >= CROWD
         until_ms = clock.monotonic_ms() + LONGEST_MS
         for number in range(1, min(len(waiting), MOST_PER_TURN) + 1):
             connection, _ = waiting.popitem(last=False)
-            if connection.flush():
-                self._answered += 1
-                if self._answered > READ_AT_ONCE:
+            if connection.flush() and is_crowd:
+                self._silent.add(connection)
+                if len(self._silent) > READ_AT_ONCE:
                     self._rest(connection)
             if number % LOOKS_EVERY == 0 and clock.monotonic_ms() >= until_ms:
                 break

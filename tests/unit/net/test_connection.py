@@ -400,7 +400,7 @@ async def test_a_peer_that_is_reset_leaves_nothing_behind(start: Start) -> None:
 
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every turn of the loop has lasted long enough when a request comes."""
-    monkeypatch.setattr(Turns, "has_time", lambda _self, _now_ms: False)
+    monkeypatch.setattr(Turns, "has_time", lambda *_: False)
 
 
 async def test_requests_that_are_put_off_are_served_in_their_order(

@@ -103,11 +103,12 @@ async def test_who_asks_again_while_it_goes_on_has_to_get_in_line(turns: Turns) 
 
 
 async def test_requests_have_time_until_the_turn_has_lasted_long_enough(turns: Turns) -> None:
-    assert turns.has_time(1_000)
-    assert turns.has_time(1_000 + LONGEST_MS - 1)
-    assert not turns.has_time(1_000 + LONGEST_MS)
+    who = Counting(ManualClock())
+    assert turns.has_time(who, 1_000)
+    assert turns.has_time(who, 1_000 + LONGEST_MS - 1)
+    assert not turns.has_time(who, 1_000 + LONGEST_MS)
     await asyncio.sleep(0)
-    assert turns.has_time(1_000 + LONGEST_MS)
+    assert turns.has_time(who, 1_000 + LONGEST_MS)
 
 
 async def test_of_thousands_that_are_answered_most_rest_and_few_by_few_are_read_again(
@@ -133,10 +134,21 @@ async def test_a_connection_whose_request_is_in_progress_does_not_rest(
     assert not any(each.rests for each in crowd)
 
 
-async def test_who_comes_when_the_crowd_has_gone_does_not_rest(
-    turns: Turns, clock: ManualClock
-) -> None:
+async def test_few_that_are_answered_together_do_not_rest(turns: Turns, clock: ManualClock) -> None:
     for _ in range(2 + READ_AT_ONCE // (CROWD - 1)):
         few = [Counting(clock) for _ in range(CROWD - 1)]
         await flushed_by_turns(turns, few)
         assert not any(each.rests for each in few)
+
+
+async def test_a_crowd_of_which_everybody_is_heard_or_has_gone_does_not_rest(
+    turns: Turns, clock: ManualClock
+) -> None:
+    crowd = [Counting(clock) for _ in range(READ_AT_ONCE)]
+    await flushed_by_turns(turns, crowd)
+    for each in crowd[1:]:
+        turns.has_time(each, 1_000)
+    turns.forget(crowd[0])
+    next_crowd = [Counting(clock) for _ in range(READ_AT_ONCE)]
+    await flushed_by_turns(turns, next_crowd)
+    assert not any(each.rests for each in crowd + next_crowd)
