@@ -18,17 +18,31 @@ from benchmarks.tables import table
 
 from coordinator_server.clock import SystemClock
 from coordinator_server.group.context import Context, Limits
+from coordinator_server.group.effects import unpacked
 from coordinator_server.group.events import CommitOffsets, Heartbeat, Loaded
 from coordinator_server.group.machine import Group
 from coordinator_server.group.replay import apply
 from coordinator_server.ids import SystemIds
 from coordinator_server.runtime.timers import LoopTimers
+from protocol.api_keys import ApiKey
 from protocol.batch import LogRecord, build_batch
+from protocol.codec import response_encoder
+from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 )
-from protocol.offset_answers import Found, commit_accepted, fetched_topics
+from protocol.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from protocol.offset_answers import commit_accepted, fetched_group
+from protocol.offset_answers import fetched as fetched_body
 from protocol.offset_value import pack_offset
 from protocol.records import decode_key, decode_value, encode_key, encode_value
 
@@ -63,8 +77,8 @@ def steps() -> Iterator[Step]:
         yield Step(f"batch of {records}: build", partial(batch, records))
     yield Step("record of an offset: encode", record)
     yield Step("record of an offset: decode", decoded)
-    yield Step("answer to a commit of 50", committed, partial(encoded, "commit"), "our encoder")
-    yield Step("answer to a fetch of 50", fetched, partial(encoded, "fetch"), "our encoder")
+    yield Step("answer to a commit of 50", committed, committed_by_objects, "our encoder")
+    yield Step("answer to a fetch of 50", fetched, fetched_by_objects, "our encoder")
 
 
 # --- state machine ---
@@ -188,25 +202,49 @@ def decoded() -> Work:
 # --- answers about offsets ---
 
 
+GIVEN: Final = [OffsetCommitRequestPartition(each, each) for each in range(50)]
+"""What is committed."""
+KEPT: Final = [(each, pack_offset(123_456 + each, 3, "", WALL)) for each in range(50)]
+"""What is found of it, as it is in the log."""
+
+
 def committed() -> Work:
     """All accepted."""
-    given = [OffsetCommitRequestPartition(each, each) for each in range(50)]
-    topics = [OffsetCommitRequestTopic(name=codec.TOPIC, partitions=given)]
+    topics = [OffsetCommitRequestTopic(name=codec.TOPIC, partitions=GIVEN)]
     return partial(commit_accepted, 8, topics)
+
+
+def committed_by_objects() -> Work:
+    """The same by the encoder of all messages, which takes objects."""
+    encode = response_encoder(ApiKey.OFFSET_COMMIT, 8)
+
+    def answer() -> bytes:
+        rows = [OffsetCommitResponsePartition(each.partition_index, 0) for each in GIVEN]
+        topic = OffsetCommitResponseTopic(name=codec.TOPIC, partitions=rows)
+        return encode(OffsetCommitResponse(topics=[topic]))
+
+    assert answer() == committed()()
+    return answer
 
 
 def fetched() -> Work:
     """All found."""
-    offsets: list[tuple[int, Found]] = [
-        (each, pack_offset(123_456 + each, 3, "", WALL)) for each in range(50)
-    ]
-    return partial(fetched_topics, [(codec.TOPIC, offsets)])
+    topics = [(codec.TOPIC, KEPT)]
+    return lambda: fetched_body([fetched_group(codec.GROUP, topics, ErrorCode.NONE)])
 
 
-def encoded(api: str) -> Work:
-    """The same by the encoder of all messages."""
-    wanted = {"commit": "OffsetCommit v8, 50 partitions", "fetch": "OffsetFetch v8, 50 partitions"}
-    return codec.writing(next(e for e in codec.exchanges() if e.name == wanted[api]))
+def fetched_by_objects() -> Work:
+    """The same by the encoder of all messages, which takes objects."""
+    encode = response_encoder(ApiKey.OFFSET_FETCH, 8)
+
+    def answer() -> bytes:
+        rows = [OffsetFetchResponsePartitions(*unpacked(*each)) for each in KEPT]
+        topic = OffsetFetchResponseTopics(name=codec.TOPIC, partitions=rows)
+        group = OffsetFetchResponseGroup(group_id=codec.GROUP, topics=[topic])
+        return encode(OffsetFetchResponse(groups=[group]))
+
+    assert answer() == fetched()()
+    return answer
 
 
 # --- pyperf ---

@@ -23,6 +23,8 @@ Found = bytes | ErrorCode | None
 
 _int = Struct(">i").pack
 _short = Struct(">h").pack
+_usual_row = Struct(">i13s3x").pack
+"""Partition, offset with leader epoch and no metadata, no error."""
 _epoch_end = Struct(">qi").pack
 _NO_OFFSET: Final = _epoch_end(-1, -1) + b"\1"
 """Offset -1, leader epoch -1, empty metadata."""
@@ -65,12 +67,10 @@ def fetched_topics(topics: Sequence[tuple[str, Sequence[tuple[int, Found]]]]) ->
     for name, offsets in topics:
         parts += (_compact(name), uvarint(len(offsets) + 1))
         parts += [
-            _int(partition)
-            + (
-                found[2:15] + _NO_ERROR  # what nearly all are: version 4 without metadata or tags
-                if type(found) is bytes and len(found) == 24 and found[1] == 4 and found[14] == 1
-                else _fetched(found)
-            )
+            # What nearly all are: version 4 without metadata or tags.
+            _usual_row(partition, found[2:15])
+            if type(found) is bytes and len(found) == 24 and found[1] == 4 and found[14] == 1
+            else _int(partition) + _fetched(found)
             for partition, found in offsets
         ]
         parts.append(b"\0")
