@@ -206,15 +206,20 @@ class _Writer:
     def _compact(self, wire: Variable, name: str, path: str, nullable: bool) -> str:
         length = self.take("n", "B", 1)
         self.flush(stay=1)
-        with self.source.block(f"if 0 < {length} < 128:"):
+        is_text = wire.name == "string"
+        empty = "''" if is_text else "b''"
+        with self.source.block(f"if 1 < {length} < 128:"):
             self.source.line(f"{name} = b[p + 1:p + {length}]{_decode(wire)}")
             self.source.line(f"p += {length}")
+        with self.source.block(f"elif {length} == 1:"):
+            self.source.line(f"{name} = {empty}")
+            self.source.line("p += 1")
         if nullable:
             with self.source.block(f"elif not {length}:"):
                 self.source.line(f"{name} = None")
                 self.source.line("p += 1")
         with self.source.block("else:"):
-            read = "long_string" if wire.name == "string" else "long_bytes"
+            read = "long_string" if is_text else "long_bytes"
             self.source.line(f"{name}, p = {read}(b, p, {path!r}, {nullable})")
         return name
 

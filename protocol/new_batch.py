@@ -5,6 +5,8 @@ is done for every commit, so a record is written with a few joins.
 """
 
 from collections.abc import Iterable
+from struct import Struct
+from typing import Final
 
 from protocol.batch import (
     CHECKED,
@@ -18,6 +20,9 @@ from protocol.batch import (
     sealed,
 )
 from protocol.batch_records import read_records
+from protocol.varints import varint
+
+_pack_int: Final = Struct(">i").pack
 
 
 class NewBatch:
@@ -36,6 +41,18 @@ class NewBatch:
     def add(self, key: bytes, value: bytes | None, headers: Iterable[Header] = ()) -> None:
         """Add a record; a value of None is a tombstone."""
         self.add_encoded(encoded_record(self.records, key, value, headers), 1)
+
+    def add_offsets(self, prefix: bytes, offsets: Iterable[tuple[int, bytes]]) -> None:
+        """Add commits of a topic: partitions and values; a key is the prefix and the partition."""
+        parts, records, keyed = self._parts, self.records, varint(len(prefix) + 4) + prefix
+        for partition, value in offsets:
+            place, value_size = varint(records), varint(len(value))
+            size = 3 + len(place) + len(keyed) + 4 + len(value_size) + len(value)
+            head = varint(size)
+            parts += (head, b"\0\0", place, keyed, _pack_int(partition), value_size, value, b"\0")
+            self.size += len(head) + size
+            records += 1
+        self.records = records
 
     def add_encoded(self, part: bytes, records: int) -> None:
         """Add so many records in one go, encoded for their places from `self.records` on."""

@@ -7,8 +7,6 @@ record of its own group, reads included, and for nothing else.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from struct import Struct
-from typing import Final
 
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Effects, Write, WriteOffsets
@@ -210,9 +208,7 @@ class Writer:
 
 def _add(write: Write | WriteOffsets, batch: NewBatch) -> None:
     if isinstance(write, WriteOffsets):
-        prefix = offset_key_prefix(write.group_id, write.topic)
-        for partition, value in write.offsets:
-            batch.add(prefix + _pack_int(partition), value)
+        batch.add_offsets(offset_key_prefix(write.group_id, write.topic), write.offsets)
         return
     raw = None if write.value is None else encode_value(write.value)
     batch.add(encode_key(write.key), raw, write.headers)
@@ -224,6 +220,3 @@ def _singly(write: Write | WriteOffsets) -> Sequence[Write | WriteOffsets]:
         return (write,)
     group_id, topic, offsets = write
     return [WriteOffsets(group_id, topic, (each,)) for each in offsets]
-
-
-_pack_int: Final = Struct(">i").pack

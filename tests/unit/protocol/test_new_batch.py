@@ -10,7 +10,7 @@ from protocol.batch import LogRecord, build_batch
 from protocol.commit_template import MOST_RECORDS, CommitTemplate, Place
 from protocol.new_batch import NewBatch
 from protocol.offset_value import pack_offset
-from protocol.records import OffsetCommitKey, encode_key
+from protocol.records import OffsetCommitKey, encode_key, offset_key_prefix
 
 TIME = 1_700_000_000_000
 BLOBS = st.binary(max_size=1_200)
@@ -86,6 +86,25 @@ def test_a_template_has_the_bytes_of_records_made_one_by_one(
         for topic, of_topic in template.values(encoded)
         for partition, value in of_topic
     ]
+
+
+@given(
+    st.sampled_from(["orders", "日本" * 200]),
+    st.lists(st.tuples(st.integers(0, 2**31 - 1), BLOBS)),
+    st.sampled_from([1, 62, 1_022]),
+)
+def test_commits_of_a_topic_have_the_bytes_of_records_made_one_by_one(
+    topic: str, offsets: list[tuple[int, bytes]], before: int
+) -> None:
+    one_by_one, at_once = NewBatch(TIME), NewBatch(TIME)
+    for batch in (one_by_one, at_once):
+        for _ in range(before):
+            batch.add(b"key", b"value")
+    for partition, value in offsets:
+        one_by_one.add(encode_key(OffsetCommitKey("group", topic, partition)), value)
+    at_once.add_offsets(offset_key_prefix("group", topic), offsets)
+    assert at_once.size == one_by_one.size
+    assert at_once.build(7) == one_by_one.build(7)
 
 
 @pytest.mark.parametrize("number", [0, MOST_RECORDS + 1])
