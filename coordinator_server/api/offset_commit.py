@@ -13,6 +13,7 @@ from functools import partial
 from itertools import repeat
 from typing import Final
 
+from coordinator_server.api import registry
 from coordinator_server.api.call import Call
 from coordinator_server.api.readable import readable_partitions
 from coordinator_server.api.refusing import not_authorized, not_readable
@@ -124,7 +125,7 @@ def handle(
     return None
 
 
-class Later:
+class Later(registry.Later):
     """Commits that differ from one before in nothing but offsets: no more of them is decoded.
 
     Who may commit, which partitions there are and what the group says is asked each time, and
@@ -133,12 +134,11 @@ class Later:
 
     __slots__ = (
         "_commit",
+        "_frame",
         "_group_id",
         "_partitions",
         "_services",
         "_success",
-        "recognise",
-        "request",
     )
 
     def __init__(
@@ -155,14 +155,17 @@ class Later:
         if any(min(of_topic, default=-1) < 0 for _, of_topic in indexes):
             raise ValueError("a partition that cannot exist")
         asked = _asked(None, request, topics, call.version)
-        self.request = request
-        self.recognise = CommitFrame(call.version, request, frame, body).offsets_of
-        """The offsets, if a chunk is such a commit with its length and nothing else."""
+        super().__init__(request)
+        self._frame = CommitFrame(call.version, request, frame, body)
         self._commit = services.coordinator.recommittal(group_id, asked)
         self._partitions = [(name, max(of_topic)) for name, of_topic in indexes]
         self._group_id = group_id
         self._services = services
         self._success = commit_accepted(call.version, topics)
+
+    def recognise(self, chunk: bytes) -> Sequence[bytes] | None:
+        """The offsets, if a chunk is such a commit with its length and nothing else."""
+        return self._frame.offsets_of(chunk)
 
     def serve(self, call: Call, offsets: Sequence[bytes]) -> bool:
         """Commit; the answer leaves when it is durable. False: nothing has happened."""

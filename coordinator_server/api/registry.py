@@ -5,6 +5,7 @@ imports no message classes.
 """
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -90,19 +91,20 @@ class Again(Protocol):
         ...
 
 
-class Later(Protocol):
+class Later(ABC):
     """A request that has come before, but for its correlation id and for what is read out of it."""
 
-    request: Any
-    """As it came the first time."""
+    def __init__(self, request: Any) -> None:
+        self.request = request
+        """As it came the first time."""
 
+    @abstractmethod
     def recognise(self, chunk: bytes) -> Sequence[bytes] | None:
         """What is read out of a chunk that is just such a request, with its length; else None."""
-        ...
 
+    @abstractmethod
     def serve(self, call: Call, read: Sequence[bytes]) -> bool:
         """Whether the call is served, and answered now or later; False: nothing has happened."""
-        ...
 
 
 class Route:
