@@ -2,11 +2,14 @@
 
 from io import BytesIO
 from struct import Struct
+from typing import Final
 
 Frame = tuple[bytes, int, int]
 """A buffer, and where in it a frame begins and ends, the length not included."""
 
 _SIZE = Struct(">i")
+SIZE_BYTES: Final = _SIZE.size
+"""Of a frame's length."""
 _size_of = _SIZE.unpack_from
 
 

@@ -3,10 +3,15 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 from coordinator_server.group import machine
 from coordinator_server.net import connection
 from protocol import frames
+
+# What an example takes says how busy the machine is, and nothing about what it shows.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 pytest_plugins = ("coordinator_server.testing.plugin",)
 

@@ -21,7 +21,7 @@ from coordinator_server.net.large import LARGE_BODY, decode_large
 from coordinator_server.ports import ANONYMOUS, Caller, Principal
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, Malformed
-from protocol.frames import Frame, FrameError, FrameSplitter
+from protocol.frames import SIZE_BYTES, Frame, FrameError, FrameSplitter
 from protocol.headers import read_intent
 
 READ_AHEAD: Final = 65_536
@@ -103,7 +103,7 @@ class Session:
         if self.ended or self._broken or self._is_draining:
             return
         self._context.counters.bytes_in += len(data)
-        if self._familiar is not None and self._serve_later(self._familiar, data, now_ms):
+        if self._is_at_rest and self._serve_later(data, now_ms):
             return
         try:
             self._waiting.extend(self._splitter.feed(data))
@@ -241,6 +241,12 @@ class Session:
         )
 
     def _serve(self, buffer: bytes, start: int, end: int) -> None:
+        if (
+            self._familiar is not None
+            and start >= SIZE_BYTES
+            and self._serve_later(buffer[start - SIZE_BYTES : end], self._now_ms)
+        ):
+            return
         try:
             way = ROUTES.get(buffer[start : start + 4]) or self._way(buffer, start, end)
             if way is None:
@@ -265,14 +271,20 @@ class Session:
             self._familiar.note(call, self._services, buffer, start, end, body)
         self._handle(call, way)
 
-    def _serve_later(self, familiar: Familiar, chunk: bytes, now_ms: int) -> bool:
-        """Serve a chunk that is a request known from before; False: nothing has happened."""
-        later = familiar.later
-        if later is None or not self._is_at_rest or (read := later.recognise(chunk)) is None:
+    def _serve_later(self, frame: bytes, now_ms: int) -> bool:
+        """Serve a frame, its length included, that is a request known from before.
+
+        False: it is none, or is not to be served like this; nothing has happened.
+        """
+        familiar = self._familiar
+        if familiar is None or (later := familiar.later) is None:
+            return False
+        read = later.recognise(frame)
+        if read is None:
             return False
         began, caller = perf_counter(), self._asker.caller
         self.current = call = SessionCall(
-            self, familiar.way, chunk[8:12], caller, later.request, now_ms, began
+            self, familiar.way, frame[8:12], caller, later.request, now_ms, began
         )
         try:
             if later.serve(call, read):

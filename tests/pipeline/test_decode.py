@@ -51,7 +51,7 @@ def assert_equal(raw: bytes, wanted: Wanted) -> None:
         assert ours.column(name).to_pylist() == theirs.column(name).to_pylist(), name
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(raw=logs(), data=st.data())
 def test_every_record_of_any_log_is_decoded_as_protocol_does(
     raw: bytes, data: st.DataObject

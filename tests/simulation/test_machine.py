@@ -85,7 +85,6 @@ class CoordinatorMachine(RuleBasedStateMachine):
 SETTINGS = settings(
     max_examples=25,
     stateful_step_count=60,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),

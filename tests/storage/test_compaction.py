@@ -50,7 +50,7 @@ PLAIN = st.lists(st.one_of(COMMIT, TOMBSTONE), min_size=1, max_size=4)
 HISTORIES = st.lists(st.one_of(PLAIN, st.lists(st.one_of(PENDING, MARKER), max_size=1)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(HISTORIES, HISTORIES, st.lists(st.integers(0, 3_000), max_size=3))
 def test_a_load_sees_the_same_before_and_after(
     before: list[list[Step]], after: list[list[Step]], times: list[int]
@@ -72,7 +72,7 @@ def test_a_load_sees_the_same_before_and_after(
         assert again.end_offset == end
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(HISTORIES, st.integers(0, 60), st.integers(0, 3_000), st.randoms(use_true_random=False))
 def test_power_lost_at_any_operation_loses_nothing_and_brings_nothing_back(
     history: list[list[Step]], operations: int, now: int, random: Random

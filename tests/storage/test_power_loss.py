@@ -57,7 +57,7 @@ def play(log: SegmentLog, steps: list[int], written: list[bytes], random: Random
             append(log, written[-1])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(STEPS, min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_what_was_synced_is_there_and_what_is_there_was_written(
     lives: list[list[int]], random: Random
@@ -76,7 +76,7 @@ def test_what_was_synced_is_there_and_what_is_there_was_written(
         written = found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(STEPS, STEPS, st.randoms(use_true_random=False))
 def test_what_a_restart_has_found_is_durable(
     before: list[int], after: list[int], random: Random
@@ -92,7 +92,7 @@ def test_what_a_restart_has_found_is_durable(
     assert found[: len(written)] == written
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(STEPS, st.integers(0, 40), st.randoms(use_true_random=False))
 def test_after_a_failed_sync_only_what_was_durable_before_counts(
     steps: list[int], fails_at: int, random: Random
@@ -132,7 +132,7 @@ def test_after_a_failed_sync_only_what_was_durable_before_counts(
 
 
 @pytest.mark.parametrize("operation", ["append", "open", "sync_directory"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(steps=STEPS, random=st.randoms(use_true_random=False))
 def test_an_append_that_fails_leaves_nothing_behind(
     operation: str, steps: list[int], random: Random

@@ -109,6 +109,18 @@ def test_the_next_request_waits_for_the_answer(
     assert talk.is_ready()
 
 
+def test_commits_of_one_chunk_are_recognised_each_in_its_turn(
+    talk: Conversation, coordinator: Recommitting
+) -> None:
+    talk.send(commit(1), commit(2), commit(3) + commit(4) + commit(5)[:-1], commit(5)[-1:])
+    for number in (3, 4):
+        coordinator.again[-1][1].resolve(ACCEPTED)
+        talk.session.proceed(number)
+    assert [offsets for offsets, _ in coordinator.again] == [(300, 303), (400, 403)]
+    assert len(coordinator.submitted) == 3
+    assert [number for number, _ in talk.answered(COMMIT, 8)] == [1, 2, 3, 4, 5]
+
+
 def test_a_refusal_is_told_for_every_partition(
     talk: Conversation, coordinator: Recommitting
 ) -> None:
@@ -174,13 +186,12 @@ def test_who_may_not_any_more_is_refused(talk: Conversation, coordinator: Recomm
 
 
 @pytest.mark.parametrize("cut", [1, 4, 12, 40])
-def test_a_chunk_that_is_cut_or_joined_is_served_all_the_same(
+def test_a_commit_that_comes_in_pieces_is_served_all_the_same(
     talk: Conversation, coordinator: Recommitting, cut: int
 ) -> None:
     third = commit(3)
     talk.send(commit(1), commit(2), third[:cut], third[cut:])
-    talk.send(commit(4) + commit(5))
-    assert [number for number, _ in talk.answered(COMMIT, 8)] == [1, 2, 3, 4, 5]
+    assert [number for number, _ in talk.answered(COMMIT, 8)] == [1, 2, 3]
     assert coordinator.again == []
 
 

@@ -18,7 +18,6 @@ from tools import generate_messages
 from tools.kio_schemas import Shape
 
 relaxed = settings(
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     database=None,
 )

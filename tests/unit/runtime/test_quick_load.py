@@ -127,7 +127,7 @@ def batches(history: Sequence[LogRecord]) -> list[bytes]:
     return [build_batch(part, part[0].offset) for part in parts]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(HISTORIES, st.integers(1, 5), st.integers(1, 7))
 async def test_any_history_loads_as_if_record_by_record(
     history: Sequence[LogRecord], longest: int, most: int
@@ -198,7 +198,6 @@ RECORDS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=5), st.integers(0, 200))
 def test_records_of_any_size_are_read_as_they_were_written(
     records: Sequence[LogRecord], more: int
