@@ -1,7 +1,5 @@
 """How many connections there may be: `max.connections` and `max.connections.per.ip`."""
 
-from collections import Counter
-
 
 class ConnectionLimits:
     """Counts the connections there are, in all and by address.
@@ -14,21 +12,22 @@ class ConnectionLimits:
         self.total = 0
         self._max = max_connections
         self._max_per_ip = max_per_ip
-        self._by_ip: Counter[str] = Counter()
+        self._by_ip: dict[str, int] = {}
 
     def admit(self, ip: str) -> str | None:
         """Count a connection; or the property that forbids it."""
         if self.total >= self._max:
             return "max.connections"
-        if self._by_ip[ip] >= self._max_per_ip:
+        there = self._by_ip.get(ip, 0)
+        if there >= self._max_per_ip:
             return "max.connections.per.ip"
         self.total += 1
-        self._by_ip[ip] += 1
+        self._by_ip[ip] = there + 1
         return None
 
     def release(self, ip: str) -> None:
         """A connection that was admitted is gone."""
         self.total -= 1
-        self._by_ip[ip] -= 1
-        if not self._by_ip[ip]:
-            del self._by_ip[ip]
+        left = self._by_ip.pop(ip) - 1
+        if left:
+            self._by_ip[ip] = left
