@@ -17,101 +17,112 @@ DATA = Path("/data")
 NEVER = 3_600
 
 
-def two_halves(passes: int = FEWEST) -> Linger:
-    """After passes of eight while eight others came."""
+HALVES = ({"a": 5, "b": 3}, {"c": 8})
+"""Records of those who come while the others are answered, by log."""
+
+
+def come_in_halves(linger: Linger, passes: int) -> None:
+    """Each half comes again during the pass of the other."""
+    for number in range(passes):
+        linger.ended(HALVES[number % 2], HALVES[(number + 1) % 2])
+
+
+def waiting_linger() -> Linger:
     linger = Linger()
-    for _ in range(passes):
-        linger.ended(8, 8)
+    come_in_halves(linger, FEWEST + 1)
     return linger
 
 
 def test_a_pass_waits_for_nearly_all_who_came_again_within_one_pass() -> None:
-    assert two_halves(FEWEST - 1).wanted == 0
-    linger = two_halves()
+    linger = Linger()
+    come_in_halves(linger, FEWEST)
+    assert linger.wanted == 0
+    linger.ended(*HALVES)
     assert linger.wanted == 14
-    linger.ended(15, 1)
+    linger.ended({"a": 5, "b": 2, "c": 8}, {"b": 1})
     assert linger.wanted == 14
 
 
 def test_a_pass_waits_for_both_of_two() -> None:
     linger = Linger()
-    for _ in range(FEWEST):
-        linger.ended(1, 1)
+    for _ in range(FEWEST + 1):
+        linger.ended({"a": 1}, {"a": 1})
     assert linger.wanted == 2
 
 
-def test_nobody_is_waited_for_where_those_answered_do_not_come_again() -> None:
+def test_nobody_is_waited_for_who_does_not_come_again() -> None:
     linger = Linger()
     for _ in range(1_000):
-        linger.ended(3, 0)
-        linger.ended(3, 2)
+        linger.ended({"a": 3}, {})
+        linger.ended({"a": 3}, {"a": 2})
+    assert linger.wanted == 0
+
+
+def test_others_do_not_count_as_those_who_come_again() -> None:
+    linger = Linger()
+    for number in range(1_000):
+        linger.ended({f"log-{number % 10}": 8}, {f"log-{(number + 1) % 10}": 8})
     assert linger.wanted == 0
 
 
 def test_one_who_is_late_once_does_not_undo_all_who_were_not() -> None:
-    linger = two_halves(FEWEST - 1)
-    linger.ended(8, 5)
+    linger = Linger()
+    come_in_halves(linger, FEWEST)
+    linger.ended(HALVES[0], {"c": 5})
+    linger.ended(*HALVES[::-1])
+    linger.ended(*HALVES)
     assert linger.wanted == 0
-    for _ in range(FEWEST // 2 + 1):
-        linger.ended(8, 8)
+    linger.ended(*HALVES[::-1])
     assert linger.wanted == 14
 
 
 def test_waiting_in_vain_needs_twice_the_reason_the_next_time() -> None:
-    linger = two_halves()
+    linger = waiting_linger()
     linger.in_vain()
     assert linger.wanted == 0
-    for _ in range(2 * FEWEST - 1):
-        linger.ended(8, 8)
-        assert linger.wanted == 0
-    linger.ended(8, 8)
+    linger.ended(*HALVES[::-1])
+    come_in_halves(linger, 2 * FEWEST - 2)
+    assert linger.wanted == 0
+    linger.ended(*HALVES)
     assert linger.wanted == 14
 
 
 def test_there_is_a_most_that_it_needs() -> None:
-    linger = Linger()
+    linger = waiting_linger()
     for _ in range(20):
         linger.in_vain()
-    for _ in range(MOST - 1):
-        linger.ended(8, 8)
+    linger.ended(*HALVES[::-1])
+    come_in_halves(linger, MOST - 2)
     assert linger.wanted == 0
-    linger.ended(8, 8)
+    linger.ended(*HALVES)
     assert linger.wanted == 14
 
 
 def test_passes_that_were_worth_waiting_for_make_good_for_one_in_vain() -> None:
-    linger = two_halves()
+    linger = waiting_linger()
     linger.in_vain()
-    for _ in range(2 * FEWEST):
-        linger.ended(8, 8)
+    come_in_halves(linger, 2 * FEWEST + 1)
+    assert linger.wanted == 14
     for _ in range(FEWEST):
-        linger.ended(16, 0)
+        linger.ended({"a": 5, "b": 3, "c": 8}, {})
     linger.stop()
-    linger.ended(8, 8)
-    for _ in range(FEWEST):
-        assert linger.wanted == 0
-        linger.ended(8, 8)
+    linger.ended(*HALVES)
+    come_in_halves(linger, FEWEST)
+    assert linger.wanted == 0
+    linger.ended(*HALVES)
     assert linger.wanted == 14
 
 
-def test_records_that_come_without_an_answer_are_not_waited_for() -> None:
+def test_records_that_come_to_a_log_without_an_answer_are_not_waited_for() -> None:
     """Ten come during every sync, and more while a pass waits."""
     linger = Linger()
     while not linger.wanted:
-        linger.ended(10, 10)
+        linger.ended({"a": 10}, {"a": 10})
     waited = 0
     while linger.wanted:
-        linger.ended(linger.wanted, 10)
+        linger.ended({"a": linger.wanted}, {"a": 10})
         waited += 1
     assert waited <= 4
-
-
-def test_clients_that_come_in_more_than_two_parts_are_found_all() -> None:
-    linger = Linger()
-    for _ in range(FEWEST):
-        linger.ended(40, 40)
-    linger.ended(linger.wanted, 120 - linger.wanted)
-    assert linger.wanted == 105
 
 
 # --- the flusher ---

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from coordinator_server.soon import Soon, SoonInLoop
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.linger import LINGER_SECONDS, Linger
+from coordinator_server.storage.segments.linger import LINGER_SECONDS, Linger, Records
 from coordinator_server.storage.segments.log import SegmentLog
 
 DEFAULT_INTERVAL_MS: Final = 1_000
@@ -77,7 +77,7 @@ class Flusher:
         syncs = self._journal is not None and self._journal.syncs
         self._linger = Linger() if syncs else None
         self._call_later = later or _later_in_loop
-        self._records = 0
+        self._records: Records = {}
         """Of the pass that is under way, if passes may wait for more."""
         self._passes = 0
         """Those that have ended."""
@@ -225,7 +225,7 @@ class Flusher:
         if linger is None:
             return False
         self._records = _new_records(self._waiting)
-        return self._records < linger.wanted
+        return sum(self._records.values()) < linger.wanted
 
     def _learn(self, linger: Linger) -> None:
         self._passes += 1
@@ -303,12 +303,9 @@ def _later_in_loop(seconds: float, call: Callable[[], None]) -> asyncio.Handle:
     return asyncio.get_running_loop().call_later(seconds, call)
 
 
-def _new_records(logs: Iterable[SegmentLog]) -> int:
+def _new_records(logs: Iterable[SegmentLog]) -> Records:
     """How many records of logs the journal does not have yet."""
-    records = 0
-    for log in logs:
-        records += log.end_offset - log.durable_offset
-    return records
+    return {log.name: log.end_offset - log.durable_offset for log in logs}
 
 
 def _sync_pass(logs: Iterable[SegmentLog]) -> _Pass:

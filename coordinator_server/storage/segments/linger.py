@@ -5,6 +5,7 @@ during the one before, so there are twice as many as are needed. Waiting is wort
 were answered came again within one sync; where records come anyway, or not at all, it is not.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 LINGER_SECONDS: Final = 0.005
@@ -16,15 +17,19 @@ MOST: Final = 256
 """The same after waiting was in vain again and again."""
 
 
+Records = Mapping[str, int]
+"""How many there are, by the name of their log."""
+
+
 class Linger:
-    """Counts records of passes; it knows neither time nor logs."""
+    """Counts records of passes; it does not know the time."""
 
     __slots__ = ("_answered", "_at_first", "_came_again", "_needed", "wanted")
 
     def __init__(self) -> None:
         self.wanted = 0
         """How many records the next pass waits for; 0 if it does not wait."""
-        self._answered = 0
+        self._answered: Records = {}
         """By the last pass."""
         self._came_again = 0
         """Passes after which they did, less those after which they did not."""
@@ -32,12 +37,12 @@ class Linger:
         self._at_first = 0
         """What was answered and what had come when passes began to wait."""
 
-    def ended(self, answered: int, waiting: int) -> None:
-        """A pass has answered so many records; so many have come meanwhile."""
-        everybody = answered + waiting
+    def ended(self, answered: Records, waiting: Records) -> None:
+        """A pass has answered some records; others have come meanwhile."""
+        everybody = sum(answered.values()) + sum(waiting.values())
         if not self.wanted:
             self._at_first = everybody
-            came_again = waiting > 0 and 4 * waiting >= 3 * self._answered
+            came_again = self._have_come_again(waiting)
             self._came_again = self._came_again + 1 if came_again else self._came_again // 2
         elif everybody > 2 * self._at_first:
             # The longer it waits the more there are: they come without an answer, too.
@@ -48,6 +53,13 @@ class Linger:
         if self._came_again >= self._needed:
             # Not for the last few.
             self.wanted = everybody - everybody // 8
+
+    def _have_come_again(self, waiting: Records) -> bool:
+        """Whether there are as many as the pass before the last has answered, in the same logs."""
+        again = 0
+        for log, answered in self._answered.items():
+            again += min(answered, waiting.get(log, 0))
+        return 0 < 3 * sum(self._answered.values()) <= 4 * again
 
     def in_vain(self) -> None:
         """Waiting was not worth it: it is tried again when those answered came for longer."""
