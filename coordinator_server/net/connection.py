@@ -174,15 +174,17 @@ class Connection:
             data, self._put_off = self._put_off, b""
             session.receive(data, self._hub.clock.monotonic_ms())
         self._write(session)
-        return session.current is None
+        return session.current is None and not self._transport.is_closing()
 
-    def rest(self) -> None:
-        """Read nothing until `read_again`; that the client goes is noticed then."""
+    def rest(self) -> int:
+        """Read nothing until `wake_up`; the file descriptor that tells when there is something."""
         self._rests = True
         if self._session is not None:
             self._adjust_reading(self._session)
+        number: int = self._transport.get_extra_info("socket").fileno()
+        return number
 
-    def read_again(self) -> None:
+    def wake_up(self) -> None:
         """The rest is over."""
         self._rests = False
         if self._session is not None:

@@ -200,7 +200,7 @@ async def test_a_connection_that_rests_is_read_when_the_rest_is_over(start: Star
     for _ in range(20):
         await asyncio.sleep(0.001)
     assert world.counters.bytes_in == before
-    connection.read_again()
+    connection.wake_up()
     assert (await client.receive())[3] == 2
 
 
@@ -212,10 +212,8 @@ async def test_a_client_that_leaves_while_its_connection_rests_is_noticed(start:
     (connection,) = world.server._hub.connections
     connection.rest()
     client.close()
-    connection.read_again()
+    connection.wake_up()
     await world.until(lambda: world.server.connections == 0)
-    connection.rest()
-    connection.read_again()
     assert world.counters.connections_closed == {"client_closed": 1}
 
 

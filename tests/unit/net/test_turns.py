@@ -1,21 +1,15 @@
 """Who goes on in a turn of the event loop, and for how long."""
 
 import asyncio
+import socket
+import weakref
 from itertools import pairwise
 
 import pytest
 
 from coordinator_server.clock import ManualClock
-from coordinator_server.net.turns import (
-    CROWD,
-    LONGEST_MS,
-    LOOKS_EVERY,
-    MOST_PER_TURN,
-    READ_AGAIN,
-    READ_AT_ONCE,
-    REST_SECONDS,
-    Turns,
-)
+from coordinator_server.net.crowd import AWAKE
+from coordinator_server.net.turns import CROWDED, LONGEST_MS, LOOKS_EVERY, MOST_PER_TURN, Turns
 from coordinator_server.soon import SoonInLoop
 
 
@@ -44,13 +38,15 @@ class Counting:
         self._clock.advance(self._takes_ms)
         return self._is_answered
 
-    def rest(self) -> None:
-        assert not self.rests
+    def rest(self) -> int:
         self.rests = True
+        ours, client = socket.socketpair()
+        for each in (ours, client):
+            weakref.finalize(self, each.close)
+        return ours.fileno()
 
-    def read_again(self) -> None:
-        assert self.rests
-        self.rests = False
+    def wake_up(self) -> None:
+        raise AssertionError("nothing has come")
 
 
 async def flushed_by_turns(turns: Turns, connections: list[Counting]) -> list[int]:
@@ -111,44 +107,37 @@ async def test_requests_have_time_until_the_turn_has_lasted_long_enough(turns: T
     assert turns.has_time(who, 1_000 + LONGEST_MS)
 
 
-async def test_of_thousands_that_are_answered_most_rest_and_few_by_few_are_read_again(
+async def test_of_thousands_that_are_answered_together_most_rest(
     turns: Turns, clock: ManualClock
 ) -> None:
-    resting = 3 * READ_AGAIN + 1
-    crowd = [Counting(clock) for _ in range(READ_AT_ONCE + resting)]
+    crowd = [Counting(clock) for _ in range(AWAKE + CROWDED)]
     await flushed_by_turns(turns, crowd)
-    seen = {sum(each.rests for each in crowd)}
-    while 0 not in seen:
-        await asyncio.sleep(REST_SECONDS / 10)
-        seen.add(sum(each.rests for each in crowd))
-    assert max(seen) <= resting
-    assert {(resting - rest) % READ_AGAIN for rest in seen if rest} == {0}
-    assert not any(each.rests for each in crowd[:READ_AT_ONCE])
+    assert [each.rests for each in crowd] == [False] * AWAKE + [True] * CROWDED
 
 
 async def test_a_connection_whose_request_is_in_progress_does_not_rest(
     turns: Turns, clock: ManualClock
 ) -> None:
-    crowd = [Counting(clock, is_answered=False) for _ in range(READ_AT_ONCE + CROWD)]
+    crowd = [Counting(clock, is_answered=False) for _ in range(AWAKE + CROWDED)]
     await flushed_by_turns(turns, crowd)
     assert not any(each.rests for each in crowd)
 
 
 async def test_few_that_are_answered_together_do_not_rest(turns: Turns, clock: ManualClock) -> None:
-    for _ in range(2 + READ_AT_ONCE // (CROWD - 1)):
-        few = [Counting(clock) for _ in range(CROWD - 1)]
+    for _ in range(2 + AWAKE // (CROWDED - 1)):
+        few = [Counting(clock) for _ in range(CROWDED - 1)]
         await flushed_by_turns(turns, few)
         assert not any(each.rests for each in few)
 
 
-async def test_a_crowd_of_which_everybody_is_heard_or_has_gone_does_not_rest(
+async def test_a_crowd_of_which_everybody_is_heard_or_closed_does_not_rest(
     turns: Turns, clock: ManualClock
 ) -> None:
-    crowd = [Counting(clock) for _ in range(READ_AT_ONCE)]
+    crowd = [Counting(clock) for _ in range(AWAKE)]
     await flushed_by_turns(turns, crowd)
     for each in crowd[1:]:
         turns.has_time(each, 1_000)
     turns.forget(crowd[0])
-    next_crowd = [Counting(clock) for _ in range(READ_AT_ONCE)]
+    next_crowd = [Counting(clock) for _ in range(AWAKE)]
     await flushed_by_turns(turns, next_crowd)
     assert not any(each.rests for each in crowd + next_crowd)

@@ -1,0 +1,79 @@
+"""Thousands of connections that are answered at once, and may all go on at once.
+
+The event loop reads every socket that is ready before it does anything else, which takes thirty
+milliseconds for five thousand of them: the heartbeats of others would wait. So of a crowd only some
+are left to the loop. The others rest: one poll object watches them, a few of those that are ready
+are taken from it in a turn, and the loop reads these.
+"""
+
+import asyncio
+import select
+from contextlib import suppress
+from typing import Final, Protocol
+
+AWAKE: Final = 1_024
+"""Connections of crowds that are left to the loop: to read so many takes some milliseconds."""
+
+WOKEN_PER_TURN: Final = 64
+"""Connections that have rested and are ready."""
+
+
+class Resting(Protocol):
+    """A connection."""
+
+    def rest(self) -> int:
+        """Read nothing until `wake_up`; the file descriptor that tells when there is something."""
+        ...
+
+    def wake_up(self) -> None:
+        """The rest is over."""
+        ...
+
+
+class Crowd:
+    """The connections that were answered with many others and have not been heard of since."""
+
+    __slots__ = ("_by_number", "_numbers", "_poll", "silent")
+
+    def __init__(self) -> None:
+        self.silent: set[Resting] = set()
+        """All of them; whose next request has come is to be taken out."""
+        self._numbers: dict[Resting, int] = {}
+        """The file descriptors of those that rest."""
+        self._by_number: dict[int, Resting] = {}
+        self._poll: select.epoll | None = None
+
+    def add(self, connection: Resting) -> None:
+        """Its client may go on; it rests if there are many."""
+        self.silent.add(connection)
+        if len(self.silent) - len(self._numbers) <= AWAKE or connection in self._numbers:
+            return
+        if self._poll is None:
+            self._poll = select.epoll()
+            asyncio.get_running_loop().add_reader(self._poll.fileno(), self._wake_some)
+        number = self._numbers[connection] = connection.rest()
+        self._by_number[number] = connection
+        self._poll.register(number, select.EPOLLIN)
+
+    def remove(self, connection: Resting) -> None:
+        """It is closed."""
+        self.silent.discard(connection)
+        number = self._numbers.get(connection)
+        if number is not None:
+            self._take(number)
+
+    def _wake_some(self) -> None:
+        """The poll object is ready as long as one of its connections is."""
+        assert self._poll is not None, "it is what calls this"
+        for number, _ in self._poll.poll(0, WOKEN_PER_TURN):
+            connection = self._take(number)
+            self.silent.discard(connection)
+            connection.wake_up()
+
+    def _take(self, number: int) -> Resting:
+        connection = self._by_number.pop(number)
+        del self._numbers[connection]
+        if self._poll is not None:
+            with suppress(OSError):  # what is closed is not watched any more
+                self._poll.unregister(number)
+        return connection
