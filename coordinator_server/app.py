@@ -59,9 +59,6 @@ if TYPE_CHECKING:
     from coordinator_server.observe.http import HttpServer
 
 
-_BAD_ENDS: Final = ("_failed", "_ended", "_cut", "_long", "_skipped", "_unasked")
-"""How the names of events end that an operator should look at."""
-
 _HTTP: Final = "coordinator_server.observe.http"
 _BEFORE_HTTP_SECONDS: Final = 0.05
 
@@ -385,7 +382,7 @@ class App:
 
     def report(self, event: str, **fields: object) -> None:
         """Write a line to the log; what went wrong is a warning."""
-        getattr(self._logger, level_of(event))(event, **fields)
+        log.report(self._logger, event, fields)
 
     def _log_bug(self, group_id: str, bug: TurnFailed) -> None:
         self._logger.error(
@@ -398,8 +395,3 @@ class App:
     def _observer_failed(self, observer: Observer, error: Exception) -> None:
         self.counters.observer_failures += 1
         self._logger.error("observer_failed", observer=repr(observer), error=repr(error))
-
-
-def level_of(event: str) -> str:
-    """How important a line of the log is, by its event."""
-    return "warning" if event.endswith(_BAD_ENDS) else "info"

@@ -17,9 +17,7 @@ from coordinator_server.group.classic.rebalance import (
     group_record,
     prepare_rebalance,
 )
-from coordinator_server.group.classic.state import (
-    ClassicGroup,
-)
+from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.classic.sync import sync
 from coordinator_server.group.classic.ticks import tick
 from coordinator_server.group.classic.validation import group_not_found, group_unknown
@@ -66,9 +64,7 @@ from coordinator_server.group.past import next_sequence
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import Outcome, RebalanceReason, Round
 from coordinator_server.group.replay import apply, apply_encoded, apply_packed, restore
-from protocol.records import (
-    GroupMetadataKey,
-)
+from protocol.records import GroupMetadataKey
 
 
 class TurnFailed(Exception):

@@ -1,9 +1,8 @@
 """The only writer of a group's durable state: used for every record, at load and at run time.
 
 Durable are the offsets, the history of rebalances, and the group as its last GroupMetadata record
-has it. The members and
-the phase of a rebalance under way are not: as in Kafka they are lost with the tenure, and after a
-load the group is what `restore` makes of its record.
+has it. The members and the phase of a rebalance under way are not: as in Kafka they are lost with
+the tenure, and after a load the group is what `restore` makes of its record.
 """
 
 from collections.abc import Collection

@@ -11,10 +11,10 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from coordinator_server.group.reasons import (
     MemberRemoved,
@@ -223,6 +223,16 @@ def get_logger(level: str | None = None) -> Logger:
     wrapper = structlog.make_filtering_bound_logger(_level(level))
     own: Logger = structlog.wrap_logger(None, wrapper_class=wrapper)
     return own
+
+
+_BAD_ENDS: Final = ("_failed", "_ended", "_cut", "_long", "_skipped", "_unasked")
+"""How the names of events end that an operator should look at."""
+
+
+def report(logger: Logger, event: str, fields: Mapping[str, object]) -> None:
+    """Write a line; what an operator should look at is a warning."""
+    tell = logger.warning if event.endswith(_BAD_ENDS) else logger.info
+    tell(event, **fields)
 
 
 def log_observer(level: str | None = None) -> Callable[[Observation], None]:

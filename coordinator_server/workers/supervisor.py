@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
-from coordinator_server.app import level_of
 from coordinator_server.config import Config
 from coordinator_server.ids import SystemIds
 from coordinator_server.net.sockets import bind
@@ -135,7 +134,7 @@ class Supervisor:
 
     def report(self, event: str, **fields: object) -> None:
         """Write a line to the log."""
-        getattr(self._logger, level_of(event))(event, **fields)
+        log.report(self._logger, event, fields)
 
     # --- workers ---
 

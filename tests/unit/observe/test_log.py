@@ -47,6 +47,20 @@ def test_lines_below_the_level_are_left_out(pipe: tuple[int, int]) -> None:
     assert [line["event"] for line in read_lines(reader)] == ["c", "d"]
 
 
+def test_what_an_operator_should_look_at_is_a_warning(pipe: tuple[int, int]) -> None:
+    reader, fd = pipe
+    log.configure(line_format="json", fd=fd)
+    for event in ("server_started", "partition_load_failed", "tenure_ended", "failed_over"):
+        log.report(log.get_logger(), event, {"partition": 3})
+    lines = [(line["level"], line["event"], line["partition"]) for line in read_lines(reader)]
+    assert lines == [
+        ("info", "server_started", 3),
+        ("warning", "partition_load_failed", 3),
+        ("warning", "tenure_ended", 3),
+        ("info", "failed_over", 3),
+    ]
+
+
 def test_console_lines_are_for_people(pipe: tuple[int, int]) -> None:
     reader, fd = pipe
     log.configure(line_format="console", fd=fd)
