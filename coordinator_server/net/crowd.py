@@ -8,7 +8,6 @@ are taken from it in a turn, and the loop reads these.
 
 import asyncio
 import select
-from contextlib import suppress
 from typing import Final, Protocol
 
 AWAKE: Final = 1_024
@@ -53,27 +52,28 @@ class Crowd:
             asyncio.get_running_loop().add_reader(self._poll.fileno(), self._wake_some)
         number = self._numbers[connection] = connection.rest()
         self._by_number[number] = connection
-        self._poll.register(number, select.EPOLLIN)
+        try:
+            self._poll.modify(number, _ONCE)
+        except FileNotFoundError:
+            self._poll.register(number, _ONCE)
 
     def remove(self, connection: Resting) -> None:
         """It is closed."""
         self.silent.discard(connection)
-        number = self._numbers.get(connection)
+        number = self._numbers.pop(connection, None)
         if number is not None:
-            self._take(number)
+            del self._by_number[number]
 
     def _wake_some(self) -> None:
         """The poll object is ready as long as one of its connections is."""
         assert self._poll is not None, "it is what calls this"
         for number, _ in self._poll.poll(0, WOKEN_PER_TURN):
-            connection = self._take(number)
-            self.silent.discard(connection)
-            connection.wake_up()
+            connection = self._by_number.pop(number, None)
+            if connection is not None:
+                del self._numbers[connection]
+                self.silent.discard(connection)
+                connection.wake_up()
 
-    def _take(self, number: int) -> Resting:
-        connection = self._by_number.pop(number)
-        del self._numbers[connection]
-        if self._poll is not None:
-            with suppress(OSError):  # what is closed is not watched any more
-                self._poll.unregister(number)
-        return connection
+
+_ONCE: Final = select.EPOLLIN | select.EPOLLONESHOT
+"""What has rested before is known to the poll object, which is to tell of it once more."""
