@@ -26,8 +26,8 @@ _READ, _GROUP = Operation.READ, Resource.GROUP
 def handle(call: Call, request: HeartbeatRequest, services: Services) -> None:
     """Renew a member's session, or tell it what it has to do."""
     group_id = request.group_id
-    if not services.authorizer.allowed(call.caller, Operation.READ, Resource.GROUP, group_id):
-        _answer(call, not_authorized(call, services, Operation.READ, group_id, request.member_id))
+    if not services.authorizer.allowed(call.caller, _READ, _GROUP, group_id):
+        _answer(call, not_authorized(call, services, _READ, group_id, request.member_id))
     elif not group_id:
         _answer(call, empty_group_id(call, services, request.member_id))
     else:
