@@ -1,6 +1,6 @@
 """Consumers as they are found in the wild: polite, old, static, slow, frozen, forgetful."""
 
-import copy
+from dataclasses import replace
 from enum import Enum
 from functools import cache
 
@@ -221,7 +221,7 @@ class Consumer(Client):
             self.metadata += 1
             self.join()
         elif choice == 12 and self._sync is not None:
-            self.send(copy.copy(self._sync))
+            self.send(replace(self._sync))
         elif choice == 13:
             self.leave()
         elif choice == 14:
@@ -260,7 +260,7 @@ class Consumer(Client):
                 if not self.habits.repeats_sync:
                     self._try_again()
             case CommitOffsets():
-                self._unheard_commit = copy.copy(event)
+                self._unheard_commit = replace(event)
                 self._commits_at = self.world.now() + self._backoff_ms
             case _:
                 pass
@@ -285,7 +285,7 @@ class Consumer(Client):
 
     def _send_sync(self) -> None:
         if self._sync is not None:
-            self.send(copy.copy(self._sync))
+            self.send(replace(self._sync))
 
     def _assign(self, members: list[str]) -> dict[str, bytes]:
         share: dict[str, list[str]] = {member: [] for member in members}
