@@ -11,14 +11,17 @@ from protocol.schema import Array
 LARGE_BODY: Final = 1 << 17
 """Bytes above which a body is decoded beside the event loop: it may hold thousands of objects."""
 
+COUNTED_BODY: Final = 1 << 20
+"""Bytes above which the elements of a body are counted."""
+
 MOST_ELEMENTS: Final = 100_000
-"""Elements of a large request's arrays above which it is refused: each costs a turn's time."""
+"""Elements of its arrays above which it is refused: each costs a turn's time."""
 
 
 def decode_large(way: Route, buffer: bytes, body: int, end: int) -> Any:
     """The request from `body` to `end`. Raises Malformed, also for too many elements."""
     request = way.decode(buffer, body, end)
-    elements = _elements([request])
+    elements = _elements([request]) if end - body > COUNTED_BODY else 0
     if elements > MOST_ELEMENTS:
         raise Malformed(f"{elements} elements, at most {MOST_ELEMENTS} are served")
     return request

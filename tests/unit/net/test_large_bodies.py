@@ -3,7 +3,7 @@
 from collections.abc import Coroutine
 from typing import Any
 
-from coordinator_server.net.large import LARGE_BODY, MOST_ELEMENTS
+from coordinator_server.net.large import COUNTED_BODY, LARGE_BODY, MOST_ELEMENTS
 from tests.support.conversation import API_VERSIONS, FIND_COORDINATOR, Conversation, request
 
 GROUP = "g" * 1_000
@@ -77,3 +77,13 @@ def test_a_request_of_more_elements_than_can_be_served_ends_its_connection() -> 
     assert (talk.answers(), talk.session.ended) == ([], "malformed")
     ((_, said),) = [report for report in talk.reports if report[0] == "session_ended"]
     assert said["detail"] == f"{MOST_ELEMENTS + 1} elements, at most {MOST_ELEMENTS} are served"
+
+
+def test_many_elements_of_a_body_that_is_not_that_large_are_served() -> None:
+    talk = Conversation()
+    keys = ["abc"] * (MOST_ELEMENTS + 1)
+    frame = request(FIND_COORDINATOR, 4, coordinator_keys=keys)
+    assert LARGE_BODY < len(frame) < COUNTED_BODY
+    talk.send(frame)
+    drive(talk.running.pop())
+    assert (len(talk.answers()), talk.session.ended) == (1, None)
