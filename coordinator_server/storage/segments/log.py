@@ -79,6 +79,8 @@ class SegmentLog:
         complete(files, directory)
         bases = segment_bases(files, directory)
         self.identity = read_identity(files, directory)
+        self.end_offset = 0
+        """The offset the next record will have."""
         self._segments = [Segment(files, directory, base) for base in bases or [0]]
         self.cut_bytes = self._open(anew=not bases)
         self.durable_offset = self.end_offset
@@ -101,16 +103,17 @@ class SegmentLog:
 
     def _recover(self, *, anew: bool) -> int:
         """Give the active segment what the journal has of it; bytes of the torn tail cut then."""
-        journal = self._journal
-        if journal is None:
-            return self._active.recover()
-        if anew:
-            journal.points.lower(self.name, 0)
-        point = journal.points.of(self.name)
-        restore(self._active, journal, self.identity, point)
-        cut = self._active.recover(point)
-        # Records of other writes will have the offsets from here on.
-        journal.points.lower(self.name, self.end_offset)
+        journal, active, point = self._journal, self._active, 0
+        if journal is not None:
+            if anew:
+                journal.points.lower(self.name, 0)
+            point = journal.points.of(self.name)
+            restore(active, journal, self.identity, point)
+        cut = active.recover(point)
+        self.end_offset = active.end_offset
+        if journal is not None:
+            # Records of other writes will have the offsets from here on.
+            journal.points.lower(self.name, self.end_offset)
         return cut
 
     def _sync_found(self, cut_bytes: int) -> None:
@@ -132,11 +135,6 @@ class SegmentLog:
     def start_offset(self) -> int:
         """The first offset there is, or would be."""
         return self._segments[0].base_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The offset the next record will have."""
-        return self._segments[-1].end_offset
 
     @property
     def size(self) -> int:
@@ -171,15 +169,15 @@ class SegmentLog:
         ):
             self._roll()
             active = self._segments[-1]
-        end_offset = active.end_offset + last_offset_delta + 1
+        end_offset = self.end_offset + last_offset_delta + 1
         if self._entries is None:
             self._write(active, batch, end_offset)
-            return end_offset
-        if active.length - active.size > MAX_KEPT_BACK:
-            self.write_out()
-        self._entries += entry(self.identity, active.end_offset, batch)
-        with self._lock:
+        else:
+            if active.length - active.size > MAX_KEPT_BACK:
+                self.write_out()
+            self._entries += entry(self.identity, self.end_offset, batch)
             active.keep_back(batch, end_offset, max_timestamp)
+        self.end_offset = end_offset
         return end_offset
 
     def _write(self, active: Segment, batch: bytes, end_offset: int) -> None:
@@ -298,6 +296,7 @@ class SegmentLog:
             active.end_offset = active.base_offset
             for _, header, _, _ in active.walk():
                 active.end_offset = header.last_offset + 1
+            self.end_offset = active.end_offset
             active.file.sync()
             self._files.sync_directory(self.directory)
             self.durable_offset = self.end_offset

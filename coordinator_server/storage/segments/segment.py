@@ -79,7 +79,10 @@ class Segment:
         self.end_offset = end_offset
 
     def keep_back(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
-        """Append a batch that `write_out` is to write; whoever reads the file has to call that."""
+        """Append a batch that `write_out` is to write; whoever reads the file has to call that.
+
+        The offset comes last: a thread that sees it has the batch to write, too.
+        """
         length = self.length
         if not length:
             self._first_timestamp = max_timestamp
