@@ -7,6 +7,8 @@ Errors are those of Kafka's `KafkaApis.getCoordinator`. There are no share group
 refused in every version as Kafka refuses them before v6.
 """
 
+from typing import Final
+
 from coordinator_server.api.call import Call
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
@@ -19,6 +21,8 @@ from protocol.messages.find_coordinator import (
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 FIRST_BATCHED = 4
+_DESCRIBE: Final = Operation.DESCRIBE
+_GROUP: Final = Resource.GROUP
 
 
 def handle(
@@ -59,8 +63,8 @@ def refuse(
 def _find(call: Call, key_type: int, key: str, services: Services) -> Coordinator:
     if key_type == SHARE:
         return _nowhere(key, ErrorCode.INVALID_REQUEST)
-    resource = Resource.GROUP if key_type == GROUP else Resource.TRANSACTIONAL_ID
-    if not services.authorizer.allowed(call.caller, Operation.DESCRIBE, resource, key):
+    resource = _GROUP if key_type == GROUP else Resource.TRANSACTIONAL_ID
+    if not services.authorizer.allowed(call.caller, _DESCRIBE, resource, key):
         return _nowhere(
             key,
             ErrorCode.GROUP_AUTHORIZATION_FAILED

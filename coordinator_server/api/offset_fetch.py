@@ -37,6 +37,8 @@ FIRST_FLEXIBLE = 6
 FIRST_BATCHED = 8
 
 _DESCRIBE: Final = Operation.DESCRIBE
+_GROUP: Final = Resource.GROUP
+_TOPIC: Final = Resource.TOPIC
 
 Named = TypeVar("Named", tuple[str, list[int]], FetchedTopic)
 
@@ -112,10 +114,10 @@ class Again:
     def __call__(self, _now_ms: int, _times: int) -> bytes | None:
         """What the group has now; None: `handle` has to find the answer."""
         allowed, caller = self._services.authorizer.allowed, self._caller
-        if not allowed(caller, _DESCRIBE, Resource.GROUP, self._group_id):
+        if not allowed(caller, _DESCRIBE, _GROUP, self._group_id):
             return None
         for topic, _ in self._topics:
-            if not allowed(caller, _DESCRIBE, Resource.TOPIC, topic):
+            if not allowed(caller, _DESCRIBE, _TOPIC, topic):
                 return None
         found = self._ask()
         if found is None:
@@ -182,7 +184,7 @@ def _ask(
 ) -> None:
     """Ask one group for what the caller may see."""
     group_id, topics = query
-    if not services.authorizer.allowed(call.caller, _DESCRIBE, Resource.GROUP, group_id):
+    if not services.authorizer.allowed(call.caller, _DESCRIBE, _GROUP, group_id):
         error = not_authorized(call, services, _DESCRIBE, group_id)
         tell(_failed(call.version, query, error))
         return
@@ -195,7 +197,7 @@ def _ask(
 def _described(call: Call, topics: Sequence[Named], services: Services) -> list[Named]:
     """Those of the topics which the caller may know of."""
     allowed, caller = services.authorizer.allowed, call.caller
-    return [entry for entry in topics if allowed(caller, _DESCRIBE, Resource.TOPIC, entry[0])]
+    return [entry for entry in topics if allowed(caller, _DESCRIBE, _TOPIC, entry[0])]
 
 
 def _deliver(

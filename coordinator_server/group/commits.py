@@ -30,6 +30,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestTopic
 from protocol.offset_value import pack_offset
 
+_NONE: Final = ErrorCode.NONE
+
 
 @dataclass(frozen=True, slots=True)
 class RepeatedCommit:
@@ -58,7 +60,7 @@ def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects)
         classic.renew_session(classic.members[event.member_id], ctx.now)
     errors: list[ErrorCode] = []
     refused: list[Refuse] = []
-    expires = _expire_timestamp(event, ctx)
+    wall, expires = ctx.wall, _expire_timestamp(event, ctx)
     for topic in event.topics:
         accepted = []
         for given in topic.partitions:
@@ -67,9 +69,9 @@ def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects)
                 errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 refused = refused or [_metadata_too_long(topic.name, given.partition_index, ctx)]
                 continue
-            errors.append(ErrorCode.NONE)
+            errors.append(_NONE)
             value = pack_offset(
-                given.committed_offset, given.committed_leader_epoch, metadata, ctx.wall, expires
+                given.committed_offset, given.committed_leader_epoch, metadata, wall, expires
             )
             accepted.append((given.partition_index, value))
         if accepted:
@@ -99,7 +101,7 @@ def repeated(group_id: str, asked: CommitOffsets) -> RepeatedCommit:
         CommitTemplate(group_id, places),
         sum(_most_bytes(group_id, topic) for topic in asked.topics),
         max(_chars(place.metadata) for place in places),
-        Committed([ErrorCode.NONE] * len(places)),
+        Committed([_NONE] * len(places)),
     )
 
 

@@ -286,7 +286,7 @@ class Tenure:
     def _send_reply(self, actor: GroupActor, event: Event, reply: Reply) -> None:
         result = reply.result
         if type(result) is Committed:
-            self._world.counters.offset_commits += result.errors.count(ErrorCode.NONE)
+            self._world.counters.offset_commits += result.errors.count(_NONE)
             if result.refused:
                 tell_parts(actor.group, event, result, self._world)
         elif type(result) is Refuse:
@@ -364,6 +364,7 @@ class Tenure:
             self._watchdog = self.timers.call_at(deadline, self._look)
 
 
+_NONE: Final = ErrorCode.NONE
 _REPLIES_PER_TURN: Final = 256
 """A turn of thousands of replies would hold up all other groups: these take some milliseconds."""
 
