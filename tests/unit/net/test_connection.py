@@ -3,158 +3,18 @@
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from coordinator_server.api import registry
-from coordinator_server.api.services import Services
-from coordinator_server.config.listeners import Listener
-from coordinator_server.group.effects import DONE, Joined, Refuse, Result, Rule
-from coordinator_server.group.events import Event
-from coordinator_server.net.auth import Anonymous
-from coordinator_server.net.context import SessionContext
-from coordinator_server.net.listener import SocketServer
+from coordinator_server.group.effects import Joined
 from coordinator_server.net.session import READ_AHEAD
 from coordinator_server.net.turns import Turns
-from coordinator_server.observe.counters import Counters
-from coordinator_server.ports import Caller
-from coordinator_server.soon import SoonInLoop
-from protocol.errors import ErrorCode
-from tests.support.conversation import FIND_COORDINATOR, JOIN_GROUP, heartbeat, request
-from tests.support.groups import FakeCoordinator, group_services
+from tests.support.conversation import FIND_COORDINATOR, heartbeat, request
+from tests.support.listening import Start, join
 
 JOINED = Joined("m", 1, "consumer", "range", "m", [])
-
-
-def alive(_group_id: str, event: Event) -> Result | None:
-    return None if type(event).__name__ == "Join" else DONE
-
-
-class SettableClock:
-    """Stands where it is put."""
-
-    now = 1_000
-
-    def monotonic_ms(self) -> int:
-        return self.now
-
-    def wall_ms(self) -> int:
-        return self.now
-
-
-class World(SimpleNamespace):
-    """A server with all its listeners open."""
-
-    server: SocketServer
-    services: Services
-    context: SessionContext
-    coordinator: FakeCoordinator
-    counters: Counters
-    clock: SettableClock
-    reports: list[tuple[str, dict[str, Any]]]
-    clients: list["Client"]
-
-    async def connect(self, listener: str = "PLAINTEXT") -> "Client":
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.ports[listener])
-        client = Client(reader, writer)
-        self.clients.append(client)
-        return client
-
-    async def end(self) -> None:
-        await self.server.close(0)
-        for client in self.clients:
-            client.close()
-            with suppress(OSError):
-                await client.writer.wait_closed()
-
-    async def until(self, true: Callable[[], bool]) -> None:
-        """Let the loop turn until something has happened."""
-        async with asyncio.timeout(10):
-            while not true():  # noqa: ASYNC110 - what is waited for tells nobody
-                await asyncio.sleep(0.001)
-
-
-class Client:
-    """Frames over a stream."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    def send(self, *frames: bytes) -> None:
-        self.writer.write(b"".join(frames))
-
-    async def receive(self) -> bytes:
-        async with asyncio.timeout(10):
-            (size,) = struct.unpack(">i", await self.reader.readexactly(4))
-            return await self.reader.readexactly(size)
-
-    async def is_closed(self) -> bool:
-        async with asyncio.timeout(10):
-            try:
-                return await self.reader.read(1) == b""
-            except ConnectionError:
-                return True
-
-    def close(self) -> None:
-        self.writer.close()
-
-
-Start = Callable[..., Awaitable[World]]
-
-
-@pytest.fixture
-async def start() -> AsyncIterator[Start]:
-    worlds: list[World] = []
-
-    async def _start(**config: Any) -> World:
-        coordinator, counters, clock = FakeCoordinator(alive), Counters(), SettableClock()
-        reports: list[tuple[str, dict[str, Any]]] = []
-        defaults = {
-            "listeners": (Listener("PLAINTEXT", "127.0.0.1", 0),),
-            "max_connections": 100,
-            "max_connections_per_ip": 100,
-            "connections_max_idle_ms": 600_000,
-        }
-        services = group_services(coordinator, **{**defaults, **config})
-        context = SessionContext(
-            services,
-            counters,
-            lambda event, **fields: reports.append((event, fields)),
-        )
-        server = SocketServer(context, Anonymous(), clock, SoonInLoop())
-        await server.serve()
-        world = World(
-            server=server,
-            services=services,
-            context=context,
-            coordinator=coordinator,
-            counters=counters,
-            clock=clock,
-            reports=reports,
-            clients=[],
-        )
-        worlds.append(world)
-        return world
-
-    yield _start
-    for world in worlds:
-        await world.end()
-
-
-def join(correlation_id: int = 1) -> bytes:
-    return request(
-        JOIN_GROUP,
-        5,
-        correlation_id,
-        group_id="g",
-        session_timeout_ms=10_000,
-        protocol_type="consumer",
-    )
 
 
 async def test_pipelined_requests_are_answered_in_order(start: Start) -> None:
@@ -308,80 +168,6 @@ async def test_connections_above_the_limits_are_refused(start: Start) -> None:
     again = await world.connect()
     again.send(heartbeat(2))
     assert (await again.receive())[3] == 2
-
-
-async def test_every_listener_is_known_by_its_name(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = await start(
-        listeners=(Listener("INSIDE", "127.0.0.1", 0), Listener("OUTSIDE", "localhost", 0))
-    )
-    assert set(world.server.ports) == {"INSIDE", "OUTSIDE"}
-    seen = []
-
-    def allowed(caller: Caller, *_: Any) -> bool:
-        seen.append(caller.listener)
-        return True
-
-    monkeypatch.setattr(world.services.authorizer, "allowed", allowed)
-    for name in ("INSIDE", "OUTSIDE"):
-        client = await world.connect(name)
-        client.send(heartbeat(1))
-        await client.receive()
-    assert seen == ["INSIDE", "OUTSIDE"]
-
-
-async def test_a_listener_on_all_interfaces_is_reached_over_ipv4(start: Start) -> None:
-    world = await start(listeners=(Listener("PLAINTEXT", "", 0),))
-    client = await world.connect()
-    client.send(join())
-    await world.until(lambda: len(world.coordinator.submitted) == 1)
-    assert world.coordinator.event.client_host == "/127.0.0.1"
-
-
-async def test_an_address_that_is_taken_is_an_error_that_names_the_listener(start: Start) -> None:
-    world = await start()
-    taken = world.server.ports["PLAINTEXT"]
-    with pytest.raises(OSError, match=f"PLAINTEXT://127.0.0.1:{taken} cannot be opened"):
-        await start(listeners=(Listener("PLAINTEXT", "127.0.0.1", taken),))
-
-
-async def test_a_stop_waits_for_answers_in_progress(start: Start) -> None:
-    world = await start()
-    parked, idle = await world.connect(), await world.connect()
-    parked.send(join(), heartbeat(2))
-    idle.send(heartbeat(1))
-    await idle.receive()
-    await world.until(lambda: len(world.coordinator.submitted) == 2)
-    world.server.begin_drain()
-    assert await idle.is_closed()
-    index = [type(event).__name__ for _, event in world.coordinator.submitted].index("Join")
-    closing = asyncio.ensure_future(world.server.close())
-    world.coordinator.resolve(index, Refuse(ErrorCode.NOT_COORDINATOR, Rule.SHUTTING_DOWN))
-    assert (await parked.receive())[3] == 1
-    assert await parked.is_closed(), "the heartbeat behind it is not served any more"
-    await closing
-    with pytest.raises(ConnectionRefusedError):
-        await world.connect()
-
-
-async def test_a_server_that_was_bound_and_never_served_gives_its_port_back(start: Start) -> None:
-    world = await start()
-    other = SocketServer(world.context, Anonymous(), world.clock, SoonInLoop())
-    port = other.bind()["PLAINTEXT"]
-    await other.close()
-    with socket.create_server(("127.0.0.1", port)):
-        assert other.connections == 0
-
-
-async def test_a_stop_does_not_wait_for_ever(start: Start) -> None:
-    world = await start()
-    parked = await world.connect()
-    parked.send(join())
-    await world.until(lambda: len(world.coordinator.submitted) == 1)
-    await world.server.close(0.01)
-    assert await parked.is_closed()
-    assert world.counters.connections_closed == {"server_stopping": 1}
 
 
 async def test_a_peer_that_is_reset_leaves_nothing_behind(start: Start) -> None:
