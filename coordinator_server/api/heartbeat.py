@@ -8,6 +8,7 @@ sends the same bytes again and again.
 
 import struct
 from functools import cache, partial
+from typing import Final
 
 from coordinator_server.api.call import Call
 from coordinator_server.api.refusing import empty_group_id, not_authorized
@@ -20,7 +21,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 NO_TAGS = 0
-_READ, _GROUP = Operation.READ, Resource.GROUP
+_READ: Final = Operation.READ
+_GROUP: Final = Resource.GROUP
 
 
 def handle(call: Call, request: HeartbeatRequest, services: Services) -> None:

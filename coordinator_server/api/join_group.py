@@ -7,6 +7,7 @@ v4: a dynamic member is first told its id, MEMBER_ID_REQUIRED (KIP-394). v5: sta
 """
 
 from functools import partial
+from typing import Final
 
 from coordinator_server.api.call import Call
 from coordinator_server.api.refusing import empty_group_id, not_authorized, refused
@@ -23,7 +24,8 @@ FIRST_WITH_REBALANCE_TIMEOUT = 1
 FIRST_WITH_KNOWN_MEMBER_ID = 4
 FIRST_WITH_NULL_PROTOCOL = 7
 FIRST_WITH_SKIP_ASSIGNMENT = 9
-_READ, _GROUP = Operation.READ, Resource.GROUP
+_READ: Final = Operation.READ
+_GROUP: Final = Resource.GROUP
 
 
 def handle(call: Call, request: JoinGroupRequest, services: Services) -> JoinGroupResponse | None:

@@ -5,6 +5,7 @@ then must be there, in the request and in the answer (KIP-559).
 """
 
 from functools import partial
+from typing import Final
 
 from coordinator_server.api.call import Call
 from coordinator_server.api.refusing import empty_group_id, not_authorized, refused
@@ -18,7 +19,8 @@ from protocol.join_answers import synced
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_WITH_PROTOCOL = 5
-_READ, _GROUP = Operation.READ, Resource.GROUP
+_READ: Final = Operation.READ
+_GROUP: Final = Resource.GROUP
 
 
 def handle(call: Call, request: SyncGroupRequest, services: Services) -> SyncGroupResponse | None:
