@@ -193,6 +193,19 @@ def test_nothing_is_forgotten_before_there_is_one_too_many() -> None:
     assert [event.sequence for event in past_of(story)] == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_group_that_goes_with_as_many_as_it_may_have_forgets_each_once() -> None:
+    story = Story(limits=Limits(history_max_rebalances=3))
+    rebalanced(story, 3).leave()
+    keys = [
+        RebalanceHistoryKey("group", event.generation_after, event.sequence)
+        for event in past_of(story)
+    ]
+    story.writes.clear()
+    story.delete()
+    assert [write.key for write in history_writes(story)] == keys
+    assert len(keys) == 3
+
+
 def test_a_smaller_limit_holds_from_the_next_rebalance_that_ends() -> None:
     story = Story()
     a = rebalanced(story, 5)
