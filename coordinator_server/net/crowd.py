@@ -3,11 +3,12 @@
 The event loop reads every socket that is ready before it does anything else, which takes thirty
 milliseconds for five thousand of them: the heartbeats of others would wait. So of a crowd only some
 are left to the loop. The others rest: one poll object watches them, a few of those that are ready
-are taken from it in a turn, and the loop reads these.
+are taken from it in a turn, and the loop reads these. Where there is no epoll, nobody rests.
 """
 
 import asyncio
 import select
+import sys
 from typing import Final, Protocol
 
 AWAKE: Final = 1_024
@@ -44,6 +45,8 @@ class Crowd:
 
     def add(self, connection: Resting) -> None:
         """Its client may go on; it rests if there are many."""
+        if sys.platform != "linux":
+            return
         self.silent.add(connection)
         if len(self.silent) - len(self._numbers) <= AWAKE or connection in self._numbers:
             return
@@ -75,5 +78,5 @@ class Crowd:
                 connection.wake_up()
 
 
-_ONCE: Final = select.EPOLLIN | select.EPOLLONESHOT
+_ONCE: Final = select.EPOLLIN | select.EPOLLONESHOT if sys.platform == "linux" else 0
 """What has rested before is known to the poll object, which is to tell of it once more."""
