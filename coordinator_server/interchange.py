@@ -287,11 +287,12 @@ def _identify(data: Path, source: dict[str, str], node_id: int) -> None:
     SYSTEM_FILES.replace(data / META_FILE, text.encode())
 
 
-class _KnownId(SystemIds):
-    """Gives the offsets topic the id it has."""
+class _KnownId:
+    """Implements ports.Ids: gives the offsets topic the id it has."""
 
     def __init__(self, topic_id: UUID) -> None:
         self._topic_id = topic_id
+        self.member_suffix = SystemIds().member_suffix
 
     def topic_id(self) -> UUID:
         """The one."""

@@ -1,8 +1,14 @@
-"""What `make compiled` says before it begins."""
+"""What `make compiled` says before it begins, and what it must not be given."""
 
+import ast
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
+import coordinator_server
 from tools.c_compiler import missing
+
+ROOT = Path(coordinator_server.__file__).resolve().parent.parent
 
 
 def test_a_missing_compiler_and_missing_headers_are_both_named(tmp_path: Path) -> None:
@@ -15,3 +21,43 @@ def test_a_missing_compiler_and_missing_headers_are_both_named(tmp_path: Path) -
 def test_nothing_is_missing_where_a_compiler_and_the_headers_are(tmp_path: Path) -> None:
     (tmp_path / "Python.h").touch()
     assert list(missing("sh", tmp_path)) == []
+
+
+def compiled() -> set[Path]:
+    """The modules that `make compiled` makes C of."""
+    text = (ROOT / "pyproject.toml").read_text()
+    hook = tomllib.loads(text)["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]
+    found = {path for pattern in hook["include"] for path in ROOT.glob(pattern.lstrip("/"))}
+    assert found
+    return {
+        path
+        for path in found
+        if path.name != "__init__.py" and f"/{path.relative_to(ROOT)}" not in hook["exclude"]
+    }
+
+
+def inherited(module: ast.Module) -> Iterator[tuple[str, Path]]:
+    """The classes of a module, and where what they inherit from is imported from."""
+    origin = {
+        alias.asname or alias.name: ROOT / f"{each.module.replace('.', '/')}.py"
+        for each in ast.walk(module)
+        if isinstance(each, ast.ImportFrom) and each.module
+        for alias in each.names
+    }
+    for made in (each for each in ast.walk(module) if isinstance(each, ast.ClassDef)):
+        for base in made.bases:
+            if isinstance(base, ast.Name) and base.id in origin:
+                yield made.name, origin[base.id]
+
+
+def test_no_class_that_stays_python_inherits_from_one_that_is_compiled() -> None:
+    modules = compiled()
+    left = [p for name in ("coordinator_server", "pipeline") for p in (ROOT / name).rglob("*.py")]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in left
+        if path not in modules
+        for name, base in inherited(ast.parse(path.read_text()))
+        if base in modules
+    ]
+    assert wrong == []
