@@ -20,7 +20,6 @@ from protocol.batch import (
     sealed,
 )
 from protocol.batch_records import read_records
-from protocol.varints import varint
 
 _pack_int: Final = Struct(">i").pack
 
@@ -44,15 +43,11 @@ class NewBatch:
 
     def add_offsets(self, prefix: bytes, offsets: Iterable[tuple[int, bytes]]) -> None:
         """Add commits of a topic: partitions and values; a key is the prefix and the partition."""
-        parts, records, keyed = self._parts, self.records, varint(len(prefix) + 4) + prefix
-        for partition, value in offsets:
-            place, value_size = varint(records), varint(len(value))
-            size = 3 + len(place) + len(keyed) + 4 + len(value_size) + len(value)
-            head = varint(size)
-            parts += (head, b"\0\0", place, keyed, _pack_int(partition), value_size, value, b"\0")
-            self.size += len(head) + size
-            records += 1
-        self.records = records
+        parts = [
+            encoded_record(place, prefix + _pack_int(partition), value)
+            for place, (partition, value) in enumerate(offsets, self.records)
+        ]
+        self.add_encoded(b"".join(parts), len(parts))
 
     def add_encoded(self, part: bytes, records: int) -> None:
         """Add so many records in one go, encoded for their places from `self.records` on."""

@@ -48,7 +48,7 @@ class GroupMetadataKey:
         self.group = group
 
 
-@dataclass(slots=True, init=False)
+@dataclass(slots=True)
 class MemberMetadata:
     """A member of a classic group; timeouts in milliseconds."""
 
@@ -63,30 +63,8 @@ class MemberMetadata:
     assignment: bytes
     tags: tuple[Tag, ...] = ()
 
-    def __init__(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout: int,
-        session_timeout: int,
-        subscription: bytes,
-        assignment: bytes,
-        tags: tuple[Tag, ...] = (),
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout = rebalance_timeout
-        self.session_timeout = session_timeout
-        self.subscription = subscription
-        self.assignment = assignment
-        self.tags = tags
 
-
-@dataclass(slots=True, init=False)
+@dataclass(slots=True)
 class GroupMetadataValue:
     """A classic group."""
 
@@ -98,24 +76,6 @@ class GroupMetadataValue:
     """-1: the record is too old to have one."""
     members: Sequence[MemberMetadata]
     tags: tuple[Tag, ...] = ()
-
-    def __init__(
-        self,
-        protocol_type: str,
-        generation: int,
-        protocol: str | None,
-        leader: str | None,
-        current_state_timestamp: int,
-        members: Sequence[MemberMetadata],
-        tags: tuple[Tag, ...] = (),
-    ) -> None:
-        self.protocol_type = protocol_type
-        self.generation = generation
-        self.protocol = protocol
-        self.leader = leader
-        self.current_state_timestamp = current_state_timestamp
-        self.members = members
-        self.tags = tags
 
 
 @dataclass(slots=True)

@@ -103,7 +103,7 @@ class Session:
         if self.ended or self._broken or self._is_draining:
             return
         self._context.counters.bytes_in += len(data)
-        if self._is_at_rest and self._serve_later(data, now_ms):
+        if self._is_at_rest and self._serve_later(data, 0, len(data), now_ms):
             return
         try:
             self._waiting.extend(self._splitter.feed(data))
@@ -241,11 +241,7 @@ class Session:
         )
 
     def _serve(self, buffer: bytes, start: int, end: int) -> None:
-        if (
-            self._familiar is not None
-            and start >= SIZE_BYTES
-            and self._serve_later(buffer[start - SIZE_BYTES : end], self._now_ms)
-        ):
+        if self._serve_later(buffer, start - SIZE_BYTES, end, self._now_ms):
             return
         try:
             way = ROUTES.get(buffer[start : start + 4]) or self._way(buffer, start, end)
@@ -271,14 +267,16 @@ class Session:
             self._familiar.note(call, self._services, buffer, start, end, body)
         self._handle(call, way)
 
-    def _serve_later(self, frame: bytes, now_ms: int) -> bool:
-        """Serve a frame, its length included, that is a request known from before.
+    def _serve_later(self, buffer: bytes, begin: int, end: int, now_ms: int) -> bool:
+        """Serve a frame, from its length on, that is a request known from before.
 
-        False: it is none, or is not to be served like this; nothing has happened.
+        False: it is none, or is not to be served like this; nothing has happened. One that came in
+        pieces has its length elsewhere, and begins before the buffer.
         """
         familiar = self._familiar
-        if familiar is None or (later := familiar.later) is None:
+        if begin < 0 or familiar is None or (later := familiar.later) is None:
             return False
+        frame = buffer[begin:end]
         read = later.recognise(frame)
         if read is None:
             return False

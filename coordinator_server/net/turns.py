@@ -50,7 +50,10 @@ class Turns:
         self._crowd = Crowd()
 
     def has_time(self, connection: Flushed, now_ms: int) -> bool:
-        """Whether a request that has just come may be served before the next turn."""
+        """Whether a request that has just come may be served before the next turn.
+
+        Its client is silent no more.
+        """
         self._crowd.silent.discard(connection)
         if self._began_ms is None:
             self._began_ms = now_ms

@@ -26,7 +26,7 @@ WRITE_OUT_SECONDS: Final = 0.05
 
 Flushed = Callable[[OSError | None], None]
 """Called once: with None when all is safe, or with what went wrong."""
-Later = Callable[[float, Callable[[], None]], asyncio.Handle]
+CallLater = Callable[[float, Callable[[], None]], asyncio.Handle]
 """Has something called after so many seconds."""
 _Failures = Mapping[SegmentLog, OSError]
 _Pass = Callable[[], _Failures]
@@ -59,7 +59,7 @@ class Flusher:
         journal: Journal | None = None,
         write_out_seconds: float = WRITE_OUT_SECONDS,
         soon: Soon | None = None,
-        later: Later | None = None,
+        later: CallLater | None = None,
     ) -> None:
         """The journal, if there is one, belongs to whoever made it, and so do its logs."""
         self._policy = policy
