@@ -37,6 +37,19 @@ def heartbeat(correlation_id: int, version: int = 4, group_id: str = "g") -> byt
     )
 
 
+def join(correlation_id: int = 1) -> bytes:
+    """A JoinGroup's frame."""
+    return request(
+        JOIN_GROUP,
+        9,
+        correlation_id,
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+    )
+
+
 class Conversation:
     """Implements net.context.Shell, and stands for the client too."""
 

@@ -13,7 +13,6 @@ from coordinator_server.group.events import Event
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.observe.counters import Counters
-from tests.support.conversation import JOIN_GROUP, request
 from tests.support.groups import FakeCoordinator
 
 
@@ -92,14 +91,3 @@ class Client:
 
 
 Start = Callable[..., Awaitable[World]]
-
-
-def join(correlation_id: int = 1) -> bytes:
-    return request(
-        JOIN_GROUP,
-        5,
-        correlation_id,
-        group_id="g",
-        session_timeout_ms=10_000,
-        protocol_type="consumer",
-    )

@@ -11,8 +11,8 @@ from coordinator_server.api import registry
 from coordinator_server.group.effects import Joined
 from coordinator_server.net.session import READ_AHEAD
 from coordinator_server.net.turns import Turns
-from tests.support.conversation import FIND_COORDINATOR, heartbeat, request
-from tests.support.listening import Start, join
+from tests.support.conversation import FIND_COORDINATOR, heartbeat, join, request
+from tests.support.listening import Start
 
 JOINED = Joined("m", 1, "consumer", "range", "m", [])
 

@@ -13,8 +13,8 @@ from coordinator_server.net.listener import SocketServer
 from coordinator_server.ports import Caller
 from coordinator_server.soon import SoonInLoop
 from protocol.errors import ErrorCode
-from tests.support.conversation import heartbeat
-from tests.support.listening import Start, join
+from tests.support.conversation import heartbeat, join
+from tests.support.listening import Start
 
 
 async def test_every_listener_is_known_by_its_name(

@@ -22,6 +22,7 @@ from tests.support.conversation import (
     JOIN_GROUP,
     Conversation,
     heartbeat,
+    join,
     replaced,
     request,
 )
@@ -36,18 +37,6 @@ def alive(_group_id: str, event: Event) -> Result | None:
 @pytest.fixture
 def talk() -> Conversation:
     return Conversation(FakeCoordinator(alive))
-
-
-def join(correlation_id: int = 1) -> bytes:
-    return request(
-        JOIN_GROUP,
-        9,
-        correlation_id,
-        group_id="g",
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        protocol_type="consumer",
-    )
 
 
 JOINED = Joined("m", 1, "consumer", "range", "m", [])
