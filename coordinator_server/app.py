@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
 from coordinator_server.api.services import Services
-from coordinator_server.clock import SystemClock
+from coordinator_server.clock import Clock, SystemClock
 from coordinator_server.config import Config
 from coordinator_server.group.machine import TurnFailed
 from coordinator_server.group.reasons import RebalanceEvent
@@ -29,7 +29,7 @@ from coordinator_server.observe.refusals import Refusals
 from coordinator_server.observe.sources import Sources
 from coordinator_server.observe.sse import EventStream
 from coordinator_server.observe.timeline import Timeline
-from coordinator_server.ports import Clock, Ids, TopicInfo
+from coordinator_server.ports import Ids, TopicInfo
 from coordinator_server.runtime.admin import CoordinatorAdmin
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.status import CoordinatorStatus

@@ -1,15 +1,29 @@
-"""The two clocks: the system's, and one that tests move by hand."""
+"""The time as the server sees it: the system's, or one that tests move by hand."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from time import monotonic_ns, time_ns
 from typing import Final
 
-from coordinator_server.ports import Clock
-
 _NANOS_PER_MS: Final = 1_000_000
 
 
-class SystemClock:
+class Clock(ABC):
+    """Time. Deadlines use the monotonic clock, record timestamps and retention the wall clock.
+
+    A port like those in ports.py; a class, because it is read several times in every request.
+    """
+
+    @abstractmethod
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never jump."""
+
+    @abstractmethod
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+
+
+class SystemClock(Clock):
     """The machine's own time."""
 
     def monotonic_ms(self) -> int:
@@ -21,7 +35,7 @@ class SystemClock:
         return time_ns() // _NANOS_PER_MS
 
 
-class ManualClock:
+class ManualClock(Clock):
     """A clock that `advance` moves; with `base` it also runs on by itself, ahead of the base.
 
     Without a base it stands at `monotonic_ms` and `wall_ms` until it is moved.

@@ -12,18 +12,6 @@ from uuid import UUID
 from coordinator_server.storage.base import Node
 
 
-class Clock(Protocol):
-    """Time. Deadlines use the monotonic clock, record timestamps and retention the wall clock."""
-
-    def monotonic_ms(self) -> int:
-        """Milliseconds that never jump."""
-        ...
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the epoch."""
-        ...
-
-
 class Ids(Protocol):
     """Everything random."""
 

@@ -4,9 +4,8 @@ Writing, and walking from batch to batch; `batch_records` reads what is in them.
 partition leader epoch are not part of the checksum and may be stamped in place.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -29,9 +28,11 @@ CRC_FROM: Final = 21
 _HEADER = Struct(">qiibIhiqqqhii")
 CHECKED = Struct(">hiqqqhii")
 """What the checksum covers of the header: from the attributes to the number of records."""
-_START = Struct(">qiibI")
+_pack_start: Final = Struct(">qiibI").pack
 """Base offset, length, leader epoch, magic, checksum."""
 _LENGTH = Struct(">qi")
+_crc32c: Final = crc32c
+"""A name of our own is not looked up for every batch, when compiled."""
 _FRAMING: Final = 16
 """At least what a short record has beside its key and value."""
 
@@ -147,14 +148,14 @@ def stamped(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
 def sealed(checked: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
     """The batch whose checksum covers these bytes."""
     length = CRC_FROM - LOG_OVERHEAD + len(checked)
-    return _START.pack(base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
+    return _pack_start(base_offset, length, leader_epoch, MAGIC, _crc32c(checked)) + checked
 
 
 def encoded_record(
     place: int,
     key: bytes | None,
     value: bytes | None,
-    headers: Iterable[Header] = (),
+    headers: Sequence[Header] = (),
     timestamp_delta: int = 0,
 ) -> bytes:
     """A record as it stands in a batch; `place` counts from 0, a value of None is a tombstone."""
@@ -175,27 +176,35 @@ def _unusual_record(
     place: int,
     key: bytes | None,
     value: bytes | None,
-    headers: Iterable[Header],
+    headers: Sequence[Header],
     timestamp_delta: int,
 ) -> bytes:
     """A record with nulls, headers or a time of its own, or a long one."""
-    headers = list(headers)
     parts = [b"\0", varint(timestamp_delta), varint(place)]
-    for blob in (key, value):
-        parts += (b"\x01",) if blob is None else (varint(len(blob)), blob)
+    parts += _NULL if key is None else (varint(len(key)), key)
+    parts += _NULL if value is None else (varint(len(value)), value)
     parts.append(varint(len(headers)))
+    known = _HEADER_NAMES
     for name, blob in headers:
         size = len(blob)
-        parts += (_header_name(name), VARINTS[size] if size < TABULATED else varint(size), blob)
+        length = VARINTS[size] if size < TABULATED else varint(size)
+        parts += (known.get(name) or _header_name(name), length, blob)
     body = b"".join(parts)
     return varint(len(body)) + body
 
 
-@lru_cache(maxsize=64)
+_NULL: Final = (b"\x01",)
+_HEADER_NAMES: Final[dict[str, bytes]] = {}
+"""There are a few, and a record has a dozen."""
+_MOST_NAMES: Final = 64
+
+
 def _header_name(name: str) -> bytes:
-    """There are a few, and a record has a dozen."""
     raw = name.encode()
-    return varint(len(raw)) + raw
+    encoded = varint(len(raw)) + raw
+    if len(_HEADER_NAMES) < _MOST_NAMES:
+        _HEADER_NAMES[name] = encoded
+    return encoded
 
 
 # --- walking ---

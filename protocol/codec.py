@@ -12,6 +12,7 @@ from protocol.api_keys import ApiKey
 from protocol.decoder import Decoder, compile_decoder
 from protocol.encoder import Encoder, compile_encoder
 from protocol.schema import Api
+from protocol.tails import Heads, Tails
 
 
 class UnknownApi(ValueError):
@@ -46,13 +47,22 @@ def _checked(api_key: int, version: int) -> Api:
 def request_decoder(api_key: int, version: int) -> Decoder:
     """Reads the body of a request; raises UnknownApi."""
     api = _checked(api_key, version)
-    own_until = _OWN_UNTIL.get(api_key, "")
     flexible = api.is_flexible(version)
-    return compile_decoder(api.request, version, flexible=flexible, own_until=own_until)
+    numbers = _NUMBERS.get(api_key)
+    if numbers is None:
+        return compile_decoder(api.request, version, flexible=flexible)
+    tails = Tails()
+    decode = compile_decoder(
+        api.request, version, flexible=flexible, own_until="member_id", tails=tails
+    )
+    return Heads(api.request, numbers, tails, decode).decode if flexible else decode
 
 
-_OWN_UNTIL: Final[dict[int, str]] = {ApiKey.JOIN_GROUP: "member_id", ApiKey.SYNC_GROUP: "member_id"}
-"""The field behind which members of a group all say the same."""
+_NUMBERS: Final[dict[int, int]] = {ApiKey.JOIN_GROUP: 2, ApiKey.SYNC_GROUP: 1}
+"""Requests of which members of a group all say the same behind the member id.
+
+So many int32 are between the group id and that.
+"""
 
 
 @cache

@@ -24,7 +24,7 @@ _ID: Final = slice(8, 12)
 class CommitFrame:
     """A request in its frame, and all that differ from it in nothing but those."""
 
-    __slots__ = ("_constant", "_length", "_mask", "_unpack")
+    __slots__ = ("_begin", "_constant", "_end", "_length", "_mask", "_middle", "_only", "_unpack")
 
     def __init__(self, version: int, request: OffsetCommitRequest, frame: bytes, body: int) -> None:
         """Of a request, its frame, which begins with the API key, and where in that its body is.
@@ -38,7 +38,8 @@ class CommitFrame:
         mask, layout, at = bytearray(b"\xff" * len(chunk)), "", 0
         mask[_ID] = bytes(4)
         zeros, ones = encode(_with_offsets(request, 0)), encode(_with_offsets(request, -1))
-        for hole in (4 + body + each for each in _holes(zeros, ones)):
+        holes = [4 + body + each for each in _holes(zeros, ones)]
+        for hole in holes:
             mask[hole : hole + 8] = bytes(8)
             layout += f"{hole - at}x8s"
             at = hole + 8
@@ -46,14 +47,24 @@ class CommitFrame:
         self._unpack = Struct(f"{layout}{len(chunk) - at}x").unpack
         self._mask = int.from_bytes(mask, "little")
         self._constant = int.from_bytes(chunk, "little") & self._mask
+        self._only = holes[0] if len(holes) == 1 else 0
+        """Where the offset of a request with a single one is."""
+        hole = self._only or 12
+        self._begin, self._middle, self._end = chunk[:8], chunk[12:hole], chunk[hole + 8 :]
+        """What is round it and round the correlation id."""
 
     def offsets_of(self, chunk: bytes) -> Sequence[bytes] | None:
         """The offsets, 8 bytes each, of a chunk that is such a request with its length; else None.
 
-        Compared are all other bytes at once, as one number: that is cheapest.
+        Compared are all other bytes at once, as one number: that is cheapest but for one offset.
         """
         if len(chunk) != self._length:
             return None
+        only = self._only
+        if only:
+            if chunk[12:only] != self._middle or chunk[only + 8 :] != self._end:
+                return None
+            return (chunk[only : only + 8],) if chunk[:8] == self._begin else None
         if int.from_bytes(chunk, "little") & self._mask != self._constant:
             return None
         return self._unpack(chunk)

@@ -27,18 +27,61 @@ class Place(NamedTuple):
     metadata: str
 
 
+class _Time:
+    """A timestamp as it stands in a value."""
+
+    __slots__ = ("milliseconds", "packed")
+
+    def __init__(self, milliseconds: int) -> None:
+        self.milliseconds = milliseconds
+        self.packed = milliseconds.to_bytes(8, "big")
+
+
+class _Times:
+    """Remembers the last one: all commits of a millisecond have the same."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = _Time(0)
+
+    def packed(self, milliseconds: int) -> bytes:
+        time = self._last
+        if time.milliseconds != milliseconds:
+            time = self._last = _Time(milliseconds)
+        return time.packed
+
+
+_times: Final = _Times()
+
+
 class CommitTemplate:
     """Up to MOST_RECORDS plain commits of a group, encoded save for offsets and time."""
 
-    __slots__ = ("_fields", "_pack", "_place", "_topics", "records", "size")
+    __slots__ = (
+        "_around_places",
+        "_between",
+        "_pack",
+        "_parts",
+        "_place",
+        "_topics",
+        "records",
+        "size",
+    )
 
     def __init__(self, group: str, places: Sequence[Place]) -> None:
         """Raises ValueError if there are none or too many, or a text does not fit into a record."""
         if not 0 < len(places) <= MOST_RECORDS:
             raise ValueError(f"{len(places)} partitions, expected 1 to {MOST_RECORDS}")
         self.records = len(places)
-        layout, at, before = ">", 0, b""
-        fields: list[bytes] = []
+        at, before, layout = 0, b"", ">"
+        self._around_places: list[tuple[bytes, bytes]] = []
+        """Of each record what comes before its place in the batch, and from there to its offset."""
+        self._parts: list[bytes] = []
+        """What `encode` puts together, and keeps filled in: of each record all up to the offset,
+        the offset, and what is from there to the end of the time; then the end."""
+        self._between: list[bytes] = []
+        """What is between offset and time: of each record, or one where all have the same."""
         values: list[slice] = []
         for place in places:
             head, key, value = _pieces(group, place)
@@ -46,16 +89,19 @@ class CommitTemplate:
             begin = at + len(before) + 1 + len(key)
             values.append(slice(begin, begin + len(value)))
             version, epoch_and_metadata, tags = value[:2], value[10:-9], value[-1:]
-            layout += f"{len(before)}ss{len(key) + 2}s8s{len(epoch_and_metadata)}s8s"
-            fields += [before, b"", key + version, b"", epoch_and_metadata, b""]
+            self._around_places.append((before, key + version))
+            self._parts += (b"", b"", b"")
+            self._between.append(epoch_and_metadata)
+            layout += f"{len(before) + 1 + len(key) + 2}s8s{len(epoch_and_metadata) + 8}s"
             at = begin + len(value) - 1
             before = tags + _NO_HEADERS
+        self._parts.append(before)
+        if len(set(self._between)) == 1:
+            del self._between[1:]
         struct = Struct(f"{layout}{len(before)}s")
+        self._pack = struct.pack
         self.size = struct.size
         """Bytes of all records."""
-        self._pack = struct.pack
-        self._fields = [*fields, before]
-        """What `encode` packs; it keeps what that has filled in."""
         self._place = -1
         """Of the first record, as it was filled in last."""
         self._topics: list[tuple[str, Sequence[int], Callable[[bytes], Sequence[bytes]]]] = []
@@ -69,13 +115,24 @@ class CommitTemplate:
 
         The offsets are as on the wire, 8 bytes each.
         """
-        fields, records = self._fields, self.records
         if place != self._place:
-            self._place = place
-            fields[1::6] = VARINTS[place : place + records]
-        fields[3::6] = offsets
-        fields[5::6] = [timestamp.to_bytes(8, "big")] * records
-        return self._pack(*fields)
+            self._fill_in(place)
+        parts, time = self._parts, _times.packed(timestamp)
+        if self.records == 1:
+            parts[1] = offsets[0]
+            parts[2] = self._between[0] + time
+            return b"".join(parts)
+        ends = [between + time for between in self._between]
+        parts[1::3] = offsets
+        parts[2::3] = ends if len(ends) > 1 else ends * self.records
+        # With many parts this is quicker than a join.
+        return self._pack(*parts)
+
+    def _fill_in(self, place: int) -> None:
+        """Fill in the places of the records, of which the first has this one."""
+        self._place = place
+        for number, (before, behind) in enumerate(self._around_places):
+            self._parts[3 * number] = before + VARINTS[place + number] + behind
 
     def values(self, encoded: bytes) -> Iterator[tuple[str, list[tuple[int, bytes]]]]:
         """Topics, with partitions and the values of their records, of what `encode` made."""

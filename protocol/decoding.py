@@ -6,10 +6,11 @@ looks at that when it is done.
 
 import codecs
 import re
+from typing import Final
 
 from protocol.errors import Malformed
 
-MAX_STRING = 0x7FFF
+MAX_STRING: Final = 0x7FFF
 """The longest string in bytes, also where the length could say more."""
 
 

@@ -33,7 +33,6 @@ The counts are exact, the arrays may have been cut. No value is larger than `MAX
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import Malformed
@@ -103,7 +102,7 @@ class HistoryCounts(NamedTuple):
     rounds: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class RebalanceHistoryValue:
     """A finished rebalance; `started_ms` and `ended_ms` are wall-clock times."""
 
@@ -126,6 +125,46 @@ class RebalanceHistoryValue:
     waited_for: Sequence[HistoryWait]
     rounds: Sequence[HistoryRound]
 
+    def __init__(
+        self,
+        sequence: int,
+        generation_before: int,
+        generation_after: int,
+        started_ms: int,
+        ended_ms: int,
+        join_phase_ms: int,
+        sync_phase_ms: int,
+        reason: str,
+        outcome: str,
+        state_before: str,
+        culprit: HistoryMember,
+        client_reason: str | None,
+        counts: HistoryCounts,
+        joined: Sequence[HistoryMember],
+        left: Sequence[HistoryMember],
+        evicted: Sequence[HistoryMember],
+        waited_for: Sequence[HistoryWait],
+        rounds: Sequence[HistoryRound],
+    ) -> None:
+        self.sequence = sequence
+        self.generation_before = generation_before
+        self.generation_after = generation_after
+        self.started_ms = started_ms
+        self.ended_ms = ended_ms
+        self.join_phase_ms = join_phase_ms
+        self.sync_phase_ms = sync_phase_ms
+        self.reason = reason
+        self.outcome = outcome
+        self.state_before = state_before
+        self.culprit = culprit
+        self.client_reason = client_reason
+        self.counts = counts
+        self.joined = joined
+        self.left = left
+        self.evicted = evicted
+        self.waited_for = waited_for
+        self.rounds = rounds
+
 
 class HistoryHead(NamedTuple):
     """What is at fixed places of a value: enough to name its key and to see how old it is."""
@@ -140,7 +179,6 @@ _HEAD = struct.Struct(">hqiq")
 _BODY = struct.Struct(">qiqq7i")
 _FIXED = struct.Struct(">hqiqqiqq7i")
 """Both."""
-_LONG = struct.Struct(">q")
 
 
 def history_head(raw: PackedHistory) -> HistoryHead:
@@ -148,6 +186,11 @@ def history_head(raw: PackedHistory) -> HistoryHead:
     if len(raw) < _HEAD.size:
         raise Malformed(f"rebalance history value: {len(raw)} bytes, expected {_HEAD.size}")
     return HistoryHead._make(_HEAD.unpack_from(raw))
+
+
+def history_sequence(raw: PackedHistory) -> int:
+    """The sequence in a value that is known to be whole."""
+    return int.from_bytes(raw[2:10], "big", signed=True)
 
 
 def is_known_history(raw: PackedHistory) -> bool:
@@ -160,8 +203,12 @@ def is_known_history(raw: PackedHistory) -> bool:
 
 def encode_history_key(key: RebalanceHistoryKey) -> bytes:
     """The bytes of a key. Raises ValueError for a group id of more than 32767 bytes."""
-    head = struct.pack(">h", REBALANCE_HISTORY_TYPE)
-    return head + text_bytes(key.group) + struct.pack(">iq", key.generation, key.sequence)
+    generation = key.generation.to_bytes(4, "big", signed=True)
+    sequence = key.sequence.to_bytes(8, "big", signed=True)
+    return _KEY_TYPE + text_bytes(key.group) + generation + sequence
+
+
+_KEY_TYPE: Final = REBALANCE_HISTORY_TYPE.to_bytes(2, "big")
 
 
 def encode_history(value: RebalanceHistoryValue) -> PackedHistory:
@@ -192,15 +239,15 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
     numbers: dict[HistoryMember, int] = {value.culprit: 0}
     told = [uvarint(len(value.waited_for) + 1)]
     for member, waited_ms in value.waited_for:
-        told += (_number(numbers, member), _LONG.pack(waited_ms))
+        told += (_number(numbers, member), waited_ms.to_bytes(8, "big", signed=True))
     told.append(uvarint(len(value.rounds) + 1))
     for reason, member, client_reason in value.rounds:
-        told += (_words(reason), _number(numbers, member), _nullable(client_reason))
+        told += (_word(reason), _number(numbers, member), _nullable(client_reason))
     told.append(b"\0")
     joined = _numbers(numbers, value.joined)
     left = _numbers(numbers, value.left)
     evicted = _numbers(numbers, value.evicted)
-    counts = value.counts
+    members_before, members_after, come, gone, removed, awaited, rounds = value.counts
     parts = [
         _FIXED.pack(
             HISTORY_VERSION,
@@ -211,15 +258,17 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
             value.generation_before,
             value.join_phase_ms,
             value.sync_phase_ms,
-            counts.members_before,
-            counts.members_after,
-            counts.joined,
-            counts.left,
-            counts.evicted,
-            counts.waited_for,
-            counts.rounds,
+            members_before,
+            members_after,
+            come,
+            gone,
+            removed,
+            awaited,
+            rounds,
         ),
-        _words(value.reason, value.outcome, value.state_before),
+        _word(value.reason),
+        _word(value.outcome),
+        _word(value.state_before),
         uvarint(len(numbers) + 1),
     ]
     for member_id, instance_id, client_id, host in numbers:
@@ -245,10 +294,18 @@ _CULPRIT: Final = uvarint(0)
 """The culprit is mentioned first."""
 
 
-@lru_cache(maxsize=256)
-def _words(*words: str) -> bytes:
-    """Names of reasons, outcomes and states: there are a few of each."""
-    return b"".join(map(_text, words))
+def _word(word: str) -> bytes:
+    """The name of a reason, an outcome or a state: there are a few of each."""
+    known = _WORDS.get(word)
+    if known is None:
+        known = _text(word)
+        if len(_WORDS) < _MOST_WORDS:
+            _WORDS[word] = known
+    return known
+
+
+_WORDS: Final[dict[str, bytes]] = {}
+_MOST_WORDS: Final = 256
 
 
 def cut_text(text: str, limit: int = MAX_HISTORY_TEXT) -> bytes:

@@ -55,7 +55,6 @@ def leader_joined(
     leader: str,
     member_id: str,
     members: Sequence[Member],
-    *,
     skip_assignment: bool = False,
 ) -> bytes:
     """The body of a JoinGroup response (0-9) that tells of the members."""

@@ -4,7 +4,7 @@ All records of a batch have one timestamp, as those of Kafka's coordinator have.
 is done for every commit, so a record is written with a few joins.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final
 
@@ -24,6 +24,37 @@ from protocol.batch_records import read_records
 _pack_int: Final = Struct(">i").pack
 
 
+class _Head:
+    """What the checksum covers of the header of a batch."""
+
+    __slots__ = ("packed", "records", "timestamp")
+
+    def __init__(self, timestamp: int, records: int) -> None:
+        self.timestamp = timestamp
+        self.records = records
+        self.packed = CHECKED.pack(
+            0, records - 1, timestamp, timestamp, NO_PRODUCER_ID, -1, NO_SEQUENCE, records
+        )
+
+
+class _Heads:
+    """Remembers the last one: those of a millisecond with as many records are the same."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = _Head(0, 1)
+
+    def packed(self, timestamp: int, records: int) -> bytes:
+        head = self._last
+        if head.timestamp != timestamp or head.records != records:
+            head = self._last = _Head(timestamp, records)
+        return head.packed
+
+
+_heads: Final = _Heads()
+
+
 class NewBatch:
     """Records on their way to a log."""
 
@@ -37,7 +68,7 @@ class NewBatch:
         """Bytes of the whole batch."""
         self._parts: list[bytes] = []
 
-    def add(self, key: bytes, value: bytes | None, headers: Iterable[Header] = ()) -> None:
+    def add(self, key: bytes, value: bytes | None, headers: Sequence[Header] = ()) -> None:
         """Add a record; a value of None is a tombstone."""
         self.add_encoded(encoded_record(self.records, key, value, headers), 1)
 
@@ -66,12 +97,8 @@ class NewBatch:
 
     def build(self, base_offset: int) -> bytes:
         """The bytes of the batch; it has at least one record."""
-        last, timestamp = self.records - 1, self.timestamp
-        head = CHECKED.pack(
-            0, last, timestamp, timestamp, NO_PRODUCER_ID, -1, NO_SEQUENCE, self.records
-        )
-        checked = b"".join((head, *self._parts))
-        return sealed(checked, base_offset)
+        head = _heads.packed(self.timestamp, self.records)
+        return sealed(head + b"".join(self._parts), base_offset)
 
     def decoded(self) -> list[LogRecord]:
         """The records as a reader of the log sees them, with offsets from 0."""

@@ -185,21 +185,33 @@ def encode_group(
     parts = [
         b"\0\3",
         text_bytes(protocol_type),
-        _INT.pack(generation),
+        generation.to_bytes(4, "big", signed=True),
         text_bytes(protocol),
         text_bytes(leader),
-        _LONG.pack(current_state_timestamp),
-        _INT.pack(len(members)),
+        current_state_timestamp.to_bytes(8, "big", signed=True),
+        len(members).to_bytes(4, "big"),
     ]
-    length = _INT.pack
-    for member_id, instance_id, client_id, host, rebalance, session, said, assignment in members:
-        is_usual = len(host) + len(said) <= _LONGEST_REMEMBERED
+    alike: PlainMember | None = None
+    middle = b""
+    for member in members:
+        member_id, instance_id, client_id, host, rebalance, session, said, assignment = member
+        # Most members say of this what the one before has said.
+        if (
+            alike is None
+            or host != alike[3]
+            or rebalance != alike[4]
+            or session != alike[5]
+            or said != alike[6]
+        ):
+            is_usual = len(host) + len(said) <= _LONGEST_REMEMBERED
+            middle = (_usual_middle if is_usual else _middle)(host, rebalance, session, said)
+            alike = member
         parts += (
             text_bytes(member_id),
             b"\xff\xff" if instance_id is None else text_bytes(instance_id),
             text_bytes(client_id),
-            (_usual_middle if is_usual else _middle)(host, rebalance, session, said),
-            length(len(assignment)),
+            middle,
+            len(assignment).to_bytes(4, "big"),
             assignment,
         )
     return b"".join(parts)

@@ -3,6 +3,8 @@
 All members of a group say the same of protocols and topics, and each of them names itself before.
 """
 
+from collections.abc import Callable
+from struct import Struct
 from typing import Any, Final
 
 LONGEST_TAIL: Final = 512
@@ -23,3 +25,57 @@ class Tails(dict[bytes | None, tuple[Any, ...]]):
                 self.clear()
             self[tail] = values
         return values
+
+
+_ONE: Final = 4
+"""Bytes of an int32."""
+
+
+class Heads:
+    """Reads a JoinGroup or SyncGroup of a flexible version whose tail has been read before.
+
+    Its own fields are a group id, one or two int32, and a member id; four follow. Whatever else
+    comes, or has long or broken text, is left to the decoder, which remembers tails in `tails`.
+    """
+
+    __slots__ = ("_decode", "_make", "_numbers", "_size", "_tails")
+
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        numbers: int,
+        tails: Tails,
+        decode: Callable[[bytes, int, int], Any],
+    ) -> None:
+        self._make = make
+        self._numbers = Struct(f">{numbers}i").unpack_from
+        self._size = _ONE * numbers
+        self._tails = tails
+        self._decode = decode
+
+    def decode(self, buffer: bytes, start: int, end: int) -> Any:
+        """The message in buffer[start:end]. Raises Malformed."""
+        group_size = buffer[start] if start < end else 0
+        numbers = start + group_size
+        at = numbers + self._size
+        # A size is that of a compact string: its bytes and one more.
+        if not 0 < group_size < 0x80 or at >= end:
+            return self._decode(buffer, start, end)
+        tail = at + buffer[at]
+        if not at < tail < at + 0x80 or not 0 < end - tail <= LONGEST_TAIL:
+            return self._decode(buffer, start, end)
+        known = self._tails.get(buffer[tail:end])
+        if known is None:
+            return self._decode(buffer, start, end)
+        try:
+            group_id = buffer[start + 1 : numbers].decode()
+            member_id = buffer[at + 1 : tail].decode()
+        except UnicodeDecodeError:
+            return self._decode(buffer, start, end)
+        # Spelled out: a call with stars takes as long as all the rest.
+        instance_id, second, third, fourth = known
+        if self._size == _ONE:
+            (number,) = self._numbers(buffer, numbers)
+            return self._make(group_id, number, member_id, instance_id, second, third, fourth)
+        one, other = self._numbers(buffer, numbers)
+        return self._make(group_id, one, other, member_id, instance_id, second, third, fourth)

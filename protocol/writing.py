@@ -1,23 +1,29 @@
 """Writes the primitive types of Kafka's wire format, for what no message schema describes."""
 
-import struct
 from collections.abc import Sequence
+from typing import Final
 
 from protocol.reader import Tag
 from protocol.varints import uvarint
 
-_SHORT = struct.Struct(">h")
+_SHORTS: Final = [number.to_bytes(2, "big") for number in range(0x100)]
+"""The lengths of nearly all texts."""
 
 
 def text_bytes(text: str | None) -> bytes:
     """A nullable string with an int16 length. Raises ValueError above 32767 bytes."""
     if text is None:
         return b"\xff\xff"
-    raw = text.encode("utf-8", "surrogatepass")
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError:
+        raw = text.encode("utf-8", "surrogatepass")
     size = len(raw)
+    if size < 0x100:
+        return _SHORTS[size] + raw
     if size > 0x7FFF:
         raise ValueError(f"text of {size} bytes, at most 32767 fit into a record")
-    return _SHORT.pack(size) + raw
+    return size.to_bytes(2, "big") + raw
 
 
 def compact_text(text: str | None) -> bytes:

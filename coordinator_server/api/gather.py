@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from coordinator_server.group.effects import Result
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket, Ticket
 
 
 class Gather:
@@ -21,7 +21,7 @@ class Gather:
 
     def ticket(self, index: int) -> Ticket:
         """The token of the result at `index`."""
-        return Ticket(partial(self._put, index))
+        return CallbackTicket(partial(self._put, index))
 
     def _put(self, index: int, result: Result) -> None:
         self._results[index] = result

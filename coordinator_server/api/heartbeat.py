@@ -16,7 +16,7 @@ from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Refuse, Result
 from coordinator_server.group.events import Heartbeat
 from coordinator_server.ports import Operation, Resource
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -34,7 +34,7 @@ def handle(call: Call, request: HeartbeatRequest, services: Services) -> None:
         _answer(call, empty_group_id(call, services, request.member_id))
     else:
         event = Heartbeat(
-            Ticket(partial(_deliver, call)),
+            CallbackTicket(partial(_deliver, call)),
             request.member_id,
             request.group_instance_id,
             request.generation_id,

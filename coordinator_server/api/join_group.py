@@ -6,7 +6,6 @@ v4: a dynamic member is first told its id, MEMBER_ID_REQUIRED (KIP-394). v5: sta
 (KIP-559). v8: reason (KIP-800). v9: skip assignment (KIP-814).
 """
 
-from functools import partial
 from typing import Final
 
 from coordinator_server.api.call import Call
@@ -35,7 +34,7 @@ def handle(call: Call, request: JoinGroupRequest, services: Services) -> JoinGro
         return _error(call.version, error, request.member_id)
     version = call.version
     event = Join(
-        token=Ticket(partial(_deliver, call)),
+        token=_Joining(call),
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         client_id=call.caller.client_id or "",
@@ -82,32 +81,37 @@ def _check(call: Call, request: JoinGroupRequest, services: Services) -> ErrorCo
     return None
 
 
-def _deliver(call: Call, result: Result) -> None:
-    if isinstance(result, Joined):
-        _answer_joined(call, result)
-    else:
-        assert isinstance(result, Refuse)
-        version, error = call.version, result.error
-        name = _protocol_name(version, None)
-        call.answer_body(not_joined(version, error, name, result.member_id), error)
+class _Joining(Ticket):
+    """Of a member whose join phase has not ended."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self._call = call
+
+    def deliver(self, result: Result) -> None:
+        """See Ticket."""
+        call = self._call
+        if isinstance(result, Joined):
+            _answer_joined(call, result)
+        else:
+            assert isinstance(result, Refuse)
+            version, error = call.version, result.error
+            name = _protocol_name(version, None)
+            call.answer_body(not_joined(version, error, name, result.member_id), error)
 
 
 def _answer_joined(call: Call, result: Joined) -> None:
     """Only a leader, or a static member that comes back, is told of more than itself."""
-    version = call.version
-    told = (
-        version,
-        result.generation,
-        result.protocol_type,
-        _protocol_name(version, result.protocol_name),
-        result.leader,
-        result.member_id,
-    )
-    if result.members or result.skip_assignment:
-        skips = result.skip_assignment
-        call.answer_body(leader_joined(*told, result.members, skip_assignment=skips))
+    version, generation, leader = call.version, result.generation, result.leader
+    kind, name = result.protocol_type, _protocol_name(version, result.protocol_name)
+    member_id, members, skips = result.member_id, result.members, result.skip_assignment
+    if members or skips:
+        body = leader_joined(version, generation, kind, name, leader, member_id, members, skips)
     else:
-        call.answer_body(follower_joined(*told))
+        body = follower_joined(version, generation, kind, name, leader, member_id)
+    call.answer_body(body)
 
 
 def _error(version: int, error: ErrorCode, member_id: str) -> JoinGroupResponse:

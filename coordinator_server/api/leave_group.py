@@ -13,7 +13,7 @@ from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Left, LeftMember, Refuse, Result
 from coordinator_server.group.events import Leave, LeavingMember
 from coordinator_server.ports import Operation, Resource
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
@@ -36,7 +36,8 @@ def handle(call: Call, request: LeaveGroupRequest, services: Services) -> LeaveG
         if call.version >= FIRST_BATCHED
         else [LeavingMember(request.member_id, None)]
     )
-    services.coordinator.submit(group_id, Leave(Ticket(partial(_deliver, call, members)), members))
+    ticket = CallbackTicket(partial(_deliver, call, members))
+    services.coordinator.submit(group_id, Leave(ticket, members))
     return None
 
 

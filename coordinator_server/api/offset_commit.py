@@ -9,7 +9,6 @@ does not exist is refused there and harms nothing else.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import repeat
 from typing import Final
 
@@ -39,12 +38,13 @@ _READ: Final = Operation.READ
 _GROUP: Final = Resource.GROUP
 
 
-class _Commit:
+class _Commit(Ticket):
     """What was asked, and what of it is put before the group."""
 
     __slots__ = ("_call", "_refused", "_request", "topics")
 
     def __init__(self, call: Call, request: OffsetCommitRequest, services: Services) -> None:
+        super().__init__()
         self._call = call
         self._request = request
         self._refused: dict[tuple[str, int], ErrorCode] = {}
@@ -61,7 +61,7 @@ class _Commit:
     ) -> OffsetCommitRequestTopic:
         """What exists of a topic and may be committed; the rest is refused."""
         name, given = topic.name, topic.partitions
-        partitions, error = readable_partitions(self._call, name, services)
+        partitions, error = readable_partitions(self._call.caller, name, services)
         accepted = [each for each in given if 0 <= each.partition_index < partitions]
         if len(accepted) == len(given):
             return topic
@@ -120,7 +120,7 @@ def handle(
     commit = _Commit(call, request, services)
     if not commit.topics:
         return commit.refuse()
-    event = _asked(Ticket(commit.deliver), request, commit.topics, call.version)
+    event = _asked(commit, request, commit.topics, call.version)
     services.coordinator.submit(group_id, event)
     return None
 
@@ -133,10 +133,10 @@ class Later(registry.Later):
     """
 
     __slots__ = (
-        "_commit",
         "_frame",
         "_group_id",
         "_partitions",
+        "_recommittal",
         "_services",
         "_success",
     )
@@ -157,7 +157,7 @@ class Later(registry.Later):
         asked = _asked(None, request, topics, call.version)
         super().__init__(request)
         self._frame = CommitFrame(call.version, request, frame, body)
-        self._commit = services.coordinator.recommittal(group_id, asked)
+        self._recommittal = services.coordinator.recommittal(group_id, asked)
         self._partitions = [(name, max(of_topic)) for name, of_topic in indexes]
         self._group_id = group_id
         self._services = services
@@ -169,19 +169,35 @@ class Later(registry.Later):
 
     def serve(self, call: Call, offsets: Sequence[bytes]) -> bool:
         """Commit; the answer leaves when it is durable. False: nothing has happened."""
-        services = self._services
-        if not services.authorizer.allowed(call.caller, _READ, _GROUP, self._group_id):
+        services, caller = self._services, call.caller
+        if not services.authorizer.allowed(caller, _READ, _GROUP, self._group_id):
             return False
         for topic, last in self._partitions:
-            if readable_partitions(call, topic, services)[0] <= last:
+            if readable_partitions(caller, topic, services)[0] <= last:
                 return False
-        return self._commit(offsets, Ticket(partial(self._deliver, call)), call.now_ms)
+        return self._recommittal.make(offsets, _Recommitted(self, call), call.now_ms)
 
-    def _deliver(self, call: Call, result: Result) -> None:
+    def answer(self, call: Call, result: Result) -> None:
+        """Answer with the group's verdict."""
         if isinstance(result, Refuse):
             call.answer(refuse(self.request, result.error, call.version))
         else:
             call.answer_body(self._success)
+
+
+class _Recommitted(Ticket):
+    """Of a commit that has come again."""
+
+    __slots__ = ("_call", "_later")
+
+    def __init__(self, later: Later, call: Call) -> None:
+        super().__init__()
+        self._later = later
+        self._call = call
+
+    def deliver(self, result: Result) -> None:
+        """See Ticket."""
+        self._later.answer(self._call, result)
 
 
 def _asked(

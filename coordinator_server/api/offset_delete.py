@@ -12,7 +12,7 @@ from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Deleted, Refuse, Result
 from coordinator_server.group.events import DeleteOffsets
 from coordinator_server.ports import Operation, Resource
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -39,7 +39,7 @@ def handle(
     wanted: list[tuple[str, list[int]]] = []
     for topic in request.topics:
         indexes = [given.partition_index for given in topic.partitions]
-        partitions, error = readable_partitions(call, topic.name, services)
+        partitions, error = readable_partitions(call.caller, topic.name, services)
         exist = [index for index in indexes if 0 <= index < partitions]
         if exist:
             wanted.append((topic.name, exist))
@@ -47,7 +47,7 @@ def handle(
         refused.setdefault(topic.name, []).extend((index, error) for index in missing)
         if missing:
             not_readable(call, services, group_id, topic.name, missing[0], error)
-    event = DeleteOffsets(Ticket(partial(_deliver, call, refused)), wanted)
+    event = DeleteOffsets(CallbackTicket(partial(_deliver, call, refused)), wanted)
     services.coordinator.submit(group_id, event)
     return None
 

@@ -19,7 +19,7 @@ from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Fetched, FetchedTopic, Refuse, Result, unpacked
 from coordinator_server.group.events import FetchOffsets
 from coordinator_server.ports import Operation, Resource
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -190,7 +190,7 @@ def _ask(
         return
     if topics is not None:
         topics = _described(call, topics, services)
-    ticket = Ticket(partial(_deliver, call, query, topics, services, tell))
+    ticket = CallbackTicket(partial(_deliver, call, query, topics, services, tell))
     services.coordinator.submit(group_id, FetchOffsets(ticket, topics, require_stable))
 
 

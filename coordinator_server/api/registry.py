@@ -111,7 +111,6 @@ class Route:
     """Everything a session needs for one version of an API."""
 
     __slots__ = (
-        "accepted",
         "again",
         "api",
         "api_key",
@@ -131,8 +130,6 @@ class Route:
         module = import_module(f"coordinator_server.api.{api.module}")
         self.api = api
         self.api_key = int(api.key)
-        self.accepted = (self.api_key, 0)
-        """The place of its answers without an error among what is counted."""
         self.version = version
         self.is_flexible = is_flexible(api.key, version)
         self.decode = request_decoder(api.key, version)

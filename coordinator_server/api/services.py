@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.ports import Authorizer, Clock, Directory, Ids, TopicImage
+from coordinator_server.clock import Clock
+from coordinator_server.ports import Authorizer, Directory, Ids, TopicImage
 
 if TYPE_CHECKING:
     from coordinator_server.config import Config

@@ -4,7 +4,6 @@ v1: throttle time. v3: static members (KIP-345). v4: flexible. v5: protocol type
 then must be there, in the request and in the answer (KIP-559).
 """
 
-from functools import partial
 from typing import Final
 
 from coordinator_server.api.call import Call
@@ -29,7 +28,7 @@ def handle(call: Call, request: SyncGroupRequest, services: Services) -> SyncGro
     if error is not None:
         return SyncGroupResponse(error_code=error)
     event = Sync(
-        token=Ticket(partial(_deliver, call)),
+        token=_Syncing(call),
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         generation=request.generation_id,
@@ -62,10 +61,21 @@ def _check(call: Call, request: SyncGroupRequest, services: Services) -> ErrorCo
     return None if request.group_id else empty_group_id(call, services, request.member_id)
 
 
-def _deliver(call: Call, result: Result) -> None:
-    if isinstance(result, Synced):
-        body = synced(call.version, result.protocol_type, result.protocol_name, result.assignment)
-        call.answer_body(body)
-    else:
-        assert isinstance(result, Refuse)
-        call.answer(SyncGroupResponse(error_code=result.error))
+class _Syncing(Ticket):
+    """Of a member that waits for its assignment."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self._call = call
+
+    def deliver(self, result: Result) -> None:
+        """See Ticket."""
+        call = self._call
+        if isinstance(result, Synced):
+            kind, name = result.protocol_type, result.protocol_name
+            call.answer_body(synced(call.version, kind, name, result.assignment))
+        else:
+            assert isinstance(result, Refuse)
+            call.answer(SyncGroupResponse(error_code=result.error))

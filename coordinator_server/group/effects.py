@@ -74,12 +74,8 @@ class Refuse:
         self.since_ms = since_ms
 
 
-class JoinedMember(NamedTuple):
-    """A member as the leader is told of it."""
-
-    member_id: str
-    group_instance_id: str | None
-    metadata: bytes
+JoinedMember = tuple[str, str | None, bytes]
+"""A member as the leader is told of it: id, group instance id, metadata. There may be thousands."""
 
 
 @dataclass(slots=True, init=False)
@@ -310,13 +306,21 @@ class WriteOffsets(NamedTuple):
 class Effects:
     """What one turn of a group brought about."""
 
-    __slots__ = ("observed", "replies", "writes")
+    __slots__ = ("_replies", "_to_all", "observed", "writes")
     observed: list[Observation]
 
     def __init__(self) -> None:
         self.writes: list[Write | WriteOffsets] = []
-        self.replies: list[Reply] = []
+        self._replies: list[Reply] = []
+        self._to_all: Sequence[Reply] = ()
         self.observed = []
+
+    @property
+    def replies(self) -> Sequence[Reply]:
+        """All answers; those to thousands of members are made when they are looked at."""
+        if not self._to_all:
+            return self._replies
+        return [*self._replies, *self._to_all] if self._replies else self._to_all
 
     def reply(
         self,
@@ -326,7 +330,12 @@ class Effects:
         asked: Asked | None = None,
     ) -> None:
         """Answer a token, once the writes before it are durable."""
-        self.replies.append(Reply(token, result, member_id, asked))
+        self._replies.append(Reply(token, result, member_id, asked))
+
+    def reply_to_all(self, replies: Sequence[Reply]) -> None:
+        """Answer all members, which happens at most once in a turn."""
+        assert not self._to_all, "nobody is answered twice"
+        self._to_all = replies
 
     def write(
         self,

@@ -18,13 +18,13 @@ from coordinator_server.group.reasons import (
     Waited,
 )
 from protocol.history import (
-    HistoryCounts,
     PackedHistory,
     RebalanceHistoryKey,
     RebalanceHistoryValue,
     decode_history,
     encode_history,
     history_head,
+    history_sequence,
 )
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -35,17 +35,19 @@ Past = tuple[PackedHistory, ...]
 
 def kept(past: Past, raw: PackedHistory) -> Past:
     """The past with one more rebalance; the log may tell the same one again."""
-    sequence = history_head(raw).sequence
-    if past and history_head(past[-1]).sequence < sequence:
+    if not past:
+        return (raw,)
+    sequence = history_sequence(raw)
+    if history_sequence(past[-1]) < sequence:
         return (*past, raw)
-    return (*(other for other in past if history_head(other).sequence != sequence), raw)
+    return (*(other for other in past if history_sequence(other) != sequence), raw)
 
 
 def dropped(past: Past, key: RebalanceHistoryKey) -> Past:
     """The past without one rebalance, which it need not have."""
-    if past and history_head(past[0]).sequence == key.sequence:
+    if past and history_sequence(past[0]) == key.sequence:
         return past[1:]
-    return tuple(raw for raw in past if history_head(raw).sequence != key.sequence)
+    return tuple(raw for raw in past if history_sequence(raw) != key.sequence)
 
 
 def key_of(group_id: str, raw: PackedHistory) -> RebalanceHistoryKey:
@@ -56,7 +58,7 @@ def key_of(group_id: str, raw: PackedHistory) -> RebalanceHistoryKey:
 
 def next_sequence(past: Past) -> int:
     """The number of the rebalance that comes next."""
-    return history_head(past[-1]).sequence + 1 if past else FIRST_SEQUENCE
+    return history_sequence(past[-1]) + 1 if past else FIRST_SEQUENCE
 
 
 def aged(past: Past, oldest_ms: int) -> int:
@@ -97,6 +99,9 @@ def pack(event: RebalanceEvent) -> PackedHistory:
     """A finished rebalance as the value of its record."""
     same: Any = event
     """Members, waits and rounds are tuples of the same fields on both sides."""
+    joined, left, evicted, waited_for, rounds = event.counts
+    members = event.members_before, event.members_after
+    counts: Any = (*members, joined, left, evicted, waited_for, rounds)
     return encode_history(
         RebalanceHistoryValue(
             event.sequence,
@@ -111,7 +116,7 @@ def pack(event: RebalanceEvent) -> PackedHistory:
             event.state_before,
             same.culprit,
             event.client_reason,
-            HistoryCounts(event.members_before, event.members_after, *event.counts),
+            counts,
             same.joined,
             same.left,
             same.evicted,

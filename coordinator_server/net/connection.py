@@ -9,12 +9,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from coordinator_server.clock import Clock
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.peer import peer_host
 from coordinator_server.net.session import READ_AHEAD, Session
 from coordinator_server.net.turns import Turns
-from coordinator_server.ports import Authenticator, Clock
+from coordinator_server.ports import Authenticator
 
 
 @dataclass(slots=True)
@@ -174,10 +175,12 @@ class Connection:
             data, self._put_off = self._put_off, b""
             session.receive(data, self._hub.clock.monotonic_ms())
         self._write(session)
-        return session.current is None and not self._transport.is_closing()
+        return session.current is None
 
     def rest(self) -> int:
-        """Read nothing until `wake_up`; the file descriptor that tells when there is something."""
+        """See Resting."""
+        if self._transport.is_closing():
+            return -1
         self._rests = True
         if self._session is not None:
             self._adjust_reading(self._session)

@@ -22,7 +22,10 @@ class Resting(Protocol):
     """A connection."""
 
     def rest(self) -> int:
-        """Read nothing until `wake_up`; the file descriptor that tells when there is something."""
+        """Read nothing until `wake_up`; the file descriptor that tells when there is something.
+
+        -1: it is closing, and nothing has happened.
+        """
         ...
 
     def wake_up(self) -> None:
@@ -53,7 +56,11 @@ class Crowd:
         if self._poll is None:
             self._poll = select.epoll()
             asyncio.get_running_loop().add_reader(self._poll.fileno(), self._wake_some)
-        number = self._numbers[connection] = connection.rest()
+        number = connection.rest()
+        if number < 0:
+            self.silent.discard(connection)
+            return
+        self._numbers[connection] = number
         self._by_number[number] = connection
         try:
             self._poll.modify(number, _ONCE)

@@ -7,12 +7,13 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import cast
 
+from coordinator_server.clock import Clock
 from coordinator_server.net.connection import Connection, Hub
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.sockets import bind
 from coordinator_server.net.turns import Turns
-from coordinator_server.ports import Authenticator, Clock
+from coordinator_server.ports import Authenticator
 from coordinator_server.soon import Soon
 
 BACKLOG = 1024

@@ -30,7 +30,6 @@ class Repeat:
         "_begin",
         "_between",
         "_body",
-        "_counted",
         "_end",
         "_length",
         "_tags",
@@ -38,8 +37,6 @@ class Repeat:
 
     def __init__(self, way: Route, again: Again, buffer: bytes, start: int, end: int) -> None:
         self._api_key = way.api_key
-        self._counted = way.accepted
-        """Errors are never repeated."""
         self._again = again
         self._length = 4 + end - start
         self._begin = _pack_size(end - start) + buffer[start : start + 4]
@@ -72,9 +69,10 @@ class Repeat:
             answers, times = served
         counters.bytes_in += len(chunk)
         counters.bytes_out += len(answers)
-        counters.requests[self._counted] += times
-        share = (perf_counter() - began) / times
-        counters.request_seconds[self._api_key].observe(share, times)
+        counts = counters.apis[self._api_key]
+        # Errors are never repeated.
+        counts.accepted += times
+        counts.seconds.observe((perf_counter() - began) / times, times)
         return answers
 
     def _serve_several(self, chunk: bytes, now_ms: int) -> tuple[bytes, int] | None:

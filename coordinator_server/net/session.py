@@ -7,7 +7,6 @@ the requests before it have been answered; `ended` then says why.
 
 from collections import Counter, deque
 from functools import partial
-from struct import Struct
 from time import perf_counter
 from typing import Any, Final
 
@@ -29,8 +28,6 @@ READ_AHEAD: Final = 65_536
 
 WRITE_AHEAD: Final = 262_144
 """Bytes of answers above which no further request is begun before they have been taken."""
-
-_pack_size = Struct(">i").pack
 
 
 class Session:
@@ -187,7 +184,8 @@ class Session:
     def send(self, call: SessionCall, body: bytes, error: int) -> None:
         """Send the answer of the request in progress."""
         tags = call.route.tags
-        answer = _pack_size(4 + len(tags) + len(body)) + call.correlation_id + tags + body
+        size = 4 + len(tags) + len(body)
+        answer = size.to_bytes(SIZE_BYTES, "big") + call.correlation_id + tags + body
         self._out.append(answer)
         self._out_bytes += len(answer)
         self._answered(call, error)
@@ -383,12 +381,15 @@ class Session:
 
     def _answered(self, call: SessionCall, error: int) -> None:
         self.current = None
-        counters = self._context.counters
-        counters.requests[(call.api_key, error) if error else call.route.accepted] += 1
+        counts = self._context.counters.apis[call.api_key]
+        if error:
+            counts.refused[error] += 1
+        else:
+            counts.accepted += 1
         if self._is_working:
             self._served.append(call.api_key)
         else:
-            counters.request_seconds[call.api_key].observe(perf_counter() - call.began)
+            counts.seconds.observe(perf_counter() - call.began)
             self._shell.wake()
             if self._is_draining or self._broken is not None:
                 self._settle()
@@ -397,12 +398,12 @@ class Session:
         """Requests of one chunk are measured together: each has taken its share of the time."""
         served = self._served
         share = (perf_counter() - self._began) / len(served)
-        seconds = self._context.counters.request_seconds
+        apis = self._context.counters.apis
         if len(served) == 1:
-            seconds[served[0]].observe(share)
+            apis[served[0]].seconds.observe(share)
         else:
             for api_key, times in Counter(served).items():
-                seconds[api_key].observe(share, times)
+                apis[api_key].seconds.observe(share, times)
         served.clear()
 
     def _settle(self) -> None:

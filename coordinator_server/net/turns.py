@@ -6,11 +6,12 @@ among them must not wait for all joins.
 """
 
 import asyncio
-from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import islice
 from typing import Final, Protocol
 
+from coordinator_server.clock import Clock
 from coordinator_server.net.crowd import Crowd, Resting
-from coordinator_server.ports import Clock
 from coordinator_server.soon import Soon
 
 LONGEST_MS: Final = 3
@@ -46,7 +47,7 @@ class Turns:
         """When the first request came that was served in this turn."""
         self._is_due = False
         """Whether those who wait are going to be looked at."""
-        self._waiting: OrderedDict[Flushed, None] = OrderedDict()
+        self._waiting: dict[Flushed, None] = {}
         self._crowd = Crowd()
 
     def has_time(self, connection: Flushed, now_ms: int) -> bool:
@@ -54,7 +55,9 @@ class Turns:
 
         Its client is silent no more.
         """
-        self._crowd.silent.discard(connection)
+        silent = self._crowd.silent
+        if silent:
+            silent.discard(connection)
         if self._began_ms is None:
             self._began_ms = now_ms
             asyncio.get_running_loop().call_soon(self._end)
@@ -77,15 +80,25 @@ class Turns:
     def _run(self) -> None:
         """Let some go on; a group of thousands that is answered must not hold up all others."""
         self._is_due = False
-        waiting, clock = self._waiting, self._clock
+        waiting, self._waiting = self._waiting, {}
+        clock, served = self._clock, 0
         is_crowd = len(waiting) >= CROWDED
         until_ms = clock.monotonic_ms() + LONGEST_MS
-        for number in range(1, min(len(waiting), MOST_PER_TURN) + 1):
-            connection, _ = waiting.popitem(last=False)
-            if connection.flush() and is_crowd:
-                self._crowd.add(connection)
-            if number % LOOKS_EVERY == 0 and clock.monotonic_ms() >= until_ms:
-                break
-        if waiting and not self._is_due:
+        try:
+            for connection in waiting:
+                served += 1
+                if connection.flush() and is_crowd:
+                    self._crowd.add(connection)
+                is_late = served % LOOKS_EVERY == 0 and clock.monotonic_ms() >= until_ms
+                if is_late or served == MOST_PER_TURN:
+                    break
+        finally:
+            if served < len(waiting):
+                self._go_on(islice(waiting, served, None))
+
+    def _go_on(self, left: Iterable[Flushed]) -> None:
+        """Let the rest go on in the next turn, in front of those who have asked meanwhile."""
+        self._waiting = dict.fromkeys([*left, *self._waiting])
+        if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._run)

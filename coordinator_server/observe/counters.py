@@ -41,17 +41,29 @@ did not send it, or the partition was lost."""
 class Histogram:
     """Fixed buckets; `counts[i]` holds values up to `bounds[i]`, the last one those above all."""
 
-    __slots__ = ("bounds", "counts", "total")
+    __slots__ = ("_above", "_latest", "_up_to", "bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = tuple(bounds)
         self.counts = [0] * (len(self.bounds) + 1)
         self.total = 0.0
+        self._latest = 0
+        """The bucket of the latest value: the next one is often alike."""
+        self._above, self._up_to = -math.inf, self.bounds[0]
+        """What goes into it."""
 
     def observe(self, value: float, times: int = 1) -> None:
         """Count a value, or one that stands for `times` of them."""
-        self.counts[bisect_left(self.bounds, value)] += times
+        if not self._above < value <= self._up_to:
+            self._turn_to(value)
+        counts, at = self.counts, self._latest
+        counts[at] = counts[at] + times
         self.total += value * times
+
+    def _turn_to(self, value: float) -> None:
+        self._latest = at = bisect_left(self.bounds, value)
+        self._above = self.bounds[at - 1] if at else -math.inf
+        self._up_to = self.bounds[at] if at < len(self.bounds) else math.inf
 
     def buckets(self) -> list[tuple[str, float]]:
         """Cumulated counts by upper bound, as Prometheus has them."""
@@ -62,14 +74,28 @@ class Histogram:
         return pairs
 
 
+class ApiCounts:
+    """What is counted of the requests of one API."""
+
+    __slots__ = ("accepted", "refused", "seconds")
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        """Answers without an error."""
+        self.refused: defaultdict[int, int] = defaultdict(int)
+        """The others, by error code."""
+        self.seconds = Histogram(LATENCY_SECONDS)
+
+
 class Counters:
     """Everything that is counted, since the start; slots are written directly.
 
-    `requests[api_key, error_code] += 1` and the like: a method call per request would cost more
-    than the counting. Only code on the event loop touches them.
+    A method call per request would cost more than the counting. Only code on the event loop
+    touches them.
     """
 
     __slots__ = (
+        "apis",
         "bytes_in",
         "bytes_out",
         "connections",
@@ -89,17 +115,11 @@ class Counters:
         "rebalances_failed",
         "refusals",
         "removals",
-        "request_seconds",
-        "requests",
         "sweeps_skipped",
     )
 
     def __init__(self) -> None:
-        self.requests: defaultdict[tuple[int, int], int] = defaultdict(int)
-        """By API key and error code."""
-        self.request_seconds: defaultdict[int, Histogram] = defaultdict(
-            lambda: Histogram(LATENCY_SECONDS)
-        )
+        self.apis: defaultdict[int, ApiCounts] = defaultdict(ApiCounts)
         """By API key."""
         self.frames_refused: defaultdict[str, int] = defaultdict(int)
         """By why: `too_large`, `malformed`, ...; a closed set of the session's."""
@@ -129,6 +149,16 @@ class Counters:
             phase: Histogram(REBALANCE_SECONDS) for phase in ("join", "sync", "total")
         }
         self.removals: dict[RemovalReason, int] = dict.fromkeys(RemovalReason, 0)
+
+    @property
+    def requests(self) -> dict[tuple[int, int], int]:
+        """How many were answered, by API key and error code."""
+        counted = {
+            (api_key, error): count
+            for api_key, counts in self.apis.items()
+            for error, count in ((0, counts.accepted), *counts.refused.items())
+        }
+        return {key: count for key, count in counted.items() if count}
 
     def compacted(self, seconds: float) -> None:
         """Count a compaction that came to its end."""

@@ -147,8 +147,8 @@ class CoordinatorCollector(Collector):
         yield _histograms(
             "request_duration_seconds",
             [
-                ((names.apis.get(api, str(api)),), histogram)
-                for api, histogram in counters.request_seconds.items()
+                ((names.apis.get(api, str(api)),), counts.seconds)
+                for api, counts in counters.apis.items()
             ],
         )
         yield _samples("refusals_total", _by_label(counters.refusals))

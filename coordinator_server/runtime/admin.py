@@ -13,7 +13,7 @@ from coordinator_server.group.events import (
 )
 from coordinator_server.observe.status import AdminResult
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket, Ticket
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
@@ -67,7 +67,7 @@ class CoordinatorAdmin:
             if not answer.done():
                 answer.set_result(result)
 
-        self._coordinator.submit(group_id, event(Ticket(deliver)))
+        self._coordinator.submit(group_id, event(CallbackTicket(deliver)))
         return _result(await answer)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from coordinator_server.group.commits import repeated
+from coordinator_server.group.commits import RepeatedCommit, repeated
 from coordinator_server.group.effects import FetchedTopic, Refuse
 from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat, Token
 from coordinator_server.group.machine import Group
@@ -35,6 +35,25 @@ class GroupList(NamedTuple):
     groups: Iterable[ListedGroup]
     """Looked at one by one: there may be too many for one turn of the event loop."""
     error: ErrorCode
+
+
+class Recommittal:
+    """A commit that may come again, and the partition of its group."""
+
+    __slots__ = ("_group_id", "_partition", "_repeat")
+
+    def __init__(self, partition: Partition, group_id: str, repeat: RepeatedCommit) -> None:
+        self._partition = partition
+        self._group_id = group_id
+        self._repeat = repeat
+
+    def make(self, offsets: Sequence[bytes], token: Token, now: int) -> bool:
+        """Commit these offsets, for a token.
+
+        True: they were accepted, the token gets its result when they are durable. False: nothing
+        has happened, and `Coordinator.submit` has to find the answer.
+        """
+        return self._partition.commit_again(self._group_id, self._repeat, offsets, token, now)
 
 
 class Coordinator:
@@ -96,17 +115,13 @@ class Coordinator:
         partition = self.partitions[self._partition_of[group_id]]
         return partial(partition.fetched, group_id, event)
 
-    def recommittal(
-        self, group_id: str, asked: CommitOffsets
-    ) -> Callable[[Sequence[bytes], Token, int], bool]:
-        """A function that makes a commit once more, with other offsets, for a token, `now`.
+    def recommittal(self, group_id: str, asked: CommitOffsets) -> Recommittal:
+        """What makes a commit once more, with other offsets; `asked` is without a token.
 
-        True: it was accepted, the token gets its result when it is durable. False: nothing has
-        happened, and `submit` has to find the answer. `asked` is without a token. Raises
-        ValueError for a commit that cannot be laid out beforehand.
+        Raises ValueError for a commit that cannot be laid out beforehand.
         """
         partition = self.partitions[self._partition_of[group_id]]
-        return partial(partition.commit_again, group_id, repeated(group_id, asked))
+        return Recommittal(partition, group_id, repeated(group_id, asked))
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted, and with them every offset of theirs."""

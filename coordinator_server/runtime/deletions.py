@@ -6,7 +6,7 @@ from itertools import count
 from coordinator_server.group.effects import Done, Result
 from coordinator_server.group.events import TopicsDeleted
 from coordinator_server.runtime.tenure import Tenure
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket
 
 
 class Deletions:
@@ -45,7 +45,7 @@ class Deletions:
         if not concerned:
             self._settle(wanted)
         for actor in concerned:
-            actor.post(TopicsDeleted(topics, Ticket(written)))
+            actor.post(TopicsDeleted(topics, CallbackTicket(written)))
 
     def _settle(self, written: dict[str, int]) -> None:
         """The tombstones are durable."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
+from coordinator_server.clock import Clock
 from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.effects import (
     Committed,
@@ -38,7 +39,6 @@ from coordinator_server.group.events import (
 from coordinator_server.group.machine import Group
 from coordinator_server.group.reasons import Culprit, Observation, Refused, brief
 from coordinator_server.observe.counters import Counters
-from coordinator_server.ports import Clock
 
 Fold = Callable[[str, tuple[str, str, str, str], int], bool]
 """Counts a refusal if an equal one is known: group, (api, rule, member id, detail), time."""

@@ -1,11 +1,11 @@
 """One tenure of a partition: its groups' actors and its writer, from load to the one final step."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from coordinator_server.clock import Clock
 from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.context import Context, Limits
 from coordinator_server.group.effects import (
@@ -26,7 +26,7 @@ from coordinator_server.group.reasons import (
     RebalanceStarted,
 )
 from coordinator_server.observe.counters import Counters
-from coordinator_server.ports import Clock, Ids
+from coordinator_server.ports import Ids
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.generations import SpentGenerations
@@ -99,7 +99,7 @@ class Tenure:
         self._generations = generations
         self._context = Context(0, 0, world.ids, world.limits)
         self._watchdog: Cancellable | None = None
-        self._outbox: deque[Leaving] = deque()
+        self._outbox: list[Leaving] = []
         """What may leave and has not yet: only where there is very much of it."""
         self._is_sending = False
         self._have_waited: dict[GroupActor, list[str]] = {}
@@ -142,10 +142,8 @@ class Tenure:
             self._watchdog.cancel()
         self._send_rest()
         for held in self.writer.stop():
-            self._refuse_replies(
-                held.actor.group.group_id, held.event, held.effects.replies, failure
-            )
-            self._tell_aborted(held.effects.observed)
+            self._refuse_replies(held.actor.group.group_id, held.event, held.replies, failure)
+            self._tell_aborted(held.observed)
         context = self.context()
         for actor in self.actors.values():
             self._send_away(actor, failure)
@@ -184,38 +182,43 @@ class Tenure:
             except Exception as bug:
                 raise TurnFailed(event, effects) from bug
             self._watch()
-        self._settle(actor, event, effects)
+        self._settle(actor, event, effects.replies, effects.observed)
 
     def commit_again(
         self, actor: GroupActor, repeat: RepeatedCommit, offsets: Sequence[bytes], token: Token
     ) -> None:
         """What `carry_out` does for a repeated commit, which its group has accepted."""
-        effects = Effects()
-        effects.reply(token, repeat.accepted)
+        replies = [Reply(token, repeat.accepted)]
         try:
             encoded = self.writer.append_again(actor, repeat.template, offsets, self._context)
             actor.group.commit_again(repeat, encoded)
         except Exception as bug:
+            effects = Effects()
+            effects.reply(token, repeat.accepted)
             raise TurnFailed(repeat.asked, effects) from bug
         self._watch()
         if self.ended:
-            self._settle(actor, repeat.asked, effects)
+            self._settle(actor, repeat.asked, replies, ())
         else:
-            self.writer.hold(actor, repeat.asked, effects)
+            self.writer.hold(Leaving(actor, repeat.asked, replies, (), was_held=True))
 
-    def _settle(self, actor: GroupActor, event: Event, effects: Effects) -> None:
+    def _settle(
+        self,
+        actor: GroupActor,
+        event: Event,
+        replies: Sequence[Reply],
+        observed: Sequence[Observation],
+    ) -> None:
         """Send, hold or refuse what a turn has to say."""
         if self.ended:
-            self._refuse_replies(
-                actor.group.group_id, event, effects.replies, Failure.APPEND_FAILED
-            )
-            self._tell_aborted(effects.observed)
+            self._refuse_replies(actor.group.group_id, event, replies, Failure.APPEND_FAILED)
+            self._tell_aborted(observed)
         elif self.writer.holds_back(actor):
             # A group that has just ended is forgotten when that is durable.
-            if effects.replies or effects.observed or actor.group.is_vacant:
-                self.writer.hold(actor, event, effects)
-        elif effects.replies or effects.observed:
-            self._send((Leaving(actor, event, effects, was_held=False),))
+            if replies or observed or actor.group.is_vacant:
+                self.writer.hold(Leaving(actor, event, replies, observed, was_held=True))
+        elif replies or observed:
+            self._send([Leaving(actor, event, replies, observed, was_held=False)])
 
     def report_bug(self, group_id: str, bug: TurnFailed) -> None:
         """A turn has raised: the memory of the partition is suspect, so the log decides."""
@@ -227,16 +230,17 @@ class Tenure:
 
     # --- replies ---
 
-    def _send(self, leaving: Iterable[Leaving]) -> None:
+    def _send(self, leaving: list[Leaving]) -> None:
         """Send replies and publish what happened, behind what is still on its way.
 
         Very many replies follow in the next turns of the event loop: this one made them.
         """
-        self._outbox.extend(leaving)
         if self._is_sending:
+            self._outbox += leaving
             return
+        self._outbox = leaving
         self._is_sending = True
-        if len(self._outbox[0].effects.replies) > _REPLIES_PER_TURN:
+        if len(leaving[0].replies) > _REPLIES_PER_TURN:
             self._rest = asyncio.get_running_loop().call_soon(self._send_some)
         else:
             self._send_some()
@@ -261,27 +265,28 @@ class Tenure:
             self._rest = None
         self._is_sending = True
         while self._outbox:
-            self._send_first(len(self._outbox[0].effects.replies))
+            self._send_first(len(self._outbox[0].replies))
         self._is_sending = False
 
     def _send_first(self, most: int) -> int:
         """Send up to `most` replies of what comes first; how much work that was."""
         leaving = self._outbox[0]
-        actor, effects = leaving.actor, leaving.effects
-        replies = effects.replies
+        actor, replies = leaving.actor, leaving.replies
         is_whole = len(replies) <= most
         if is_whole:
-            self._outbox.popleft()
+            del self._outbox[0]
         else:
-            effects.replies = replies[most:]
+            leaving.replies = replies[most:]
             replies = replies[:most]
-        for reply in replies:
+        # Those to all members of a large group are made only now.
+        made = replies if isinstance(replies, list) else list(replies)
+        for reply in made:
             self._send_reply(actor, leaving.event, reply)
-        if is_whole and effects.observed:
-            self._publish(effects)
+        if is_whole and leaving.observed:
+            self._publish(leaving.observed)
         if leaving.was_held:
-            self._released(actor, replies)
-        return len(replies) or 1
+            self._released(actor, made)
+        return len(made) or 1
 
     def _send_reply(self, actor: GroupActor, event: Event, reply: Reply) -> None:
         result = reply.result
@@ -295,8 +300,8 @@ class Tenure:
             tell_parts(actor.group, event, result, self._world)
         _resolve(reply.token, result)
 
-    def _publish(self, effects: Effects) -> None:
-        for observation in effects.observed:
+    def _publish(self, observed: Iterable[Observation]) -> None:
+        for observation in observed:
             if type(observation) is not RebalanceStarted:
                 self._world.observe(observation)
 
@@ -306,7 +311,7 @@ class Tenure:
             if type(observation) is RebalanceEvent:
                 self._world.observe(replace(observation, outcome=Outcome.ABORTED))
 
-    def _released(self, actor: GroupActor, replies: Iterable[Reply]) -> None:
+    def _released(self, actor: GroupActor, replies: list[Reply]) -> None:
         """Remember which members had to wait; a group that has ended is forgotten."""
         members = [reply.member_id for reply in replies if reply.member_id is not None]
         if members:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final, Protocol
 
+from coordinator_server.clock import Clock
 from coordinator_server.group.purgatory import NEVER
-from coordinator_server.ports import Clock
 
 
 class Cancellable(Protocol):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from coordinator_server.clock import Clock
 from coordinator_server.group.classic.state import (
     ClassicGroup,
     ClassicGroupState,
@@ -11,7 +12,6 @@ from coordinator_server.group.classic.state import (
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import Culprit
 from coordinator_server.observe.status import Awaited, WaitingStatus
-from coordinator_server.ports import Clock
 
 _S = ClassicGroupState
 _PHASES = {_S.PREPARING_REBALANCE: "join", _S.COMPLETING_REBALANCE: "sync"}

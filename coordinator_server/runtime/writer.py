@@ -5,17 +5,17 @@ record of its own group, reads included, and for nothing else.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 
+from coordinator_server.clock import Clock
 from coordinator_server.group.context import Context
-from coordinator_server.group.effects import Effects, Write, WriteOffsets
+from coordinator_server.group.effects import Reply, Write, WriteOffsets
 from coordinator_server.group.events import Event
+from coordinator_server.group.reasons import Observation
 from coordinator_server.observe.counters import Histogram
-from coordinator_server.ports import Clock
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.soon import Soon
-from coordinator_server.storage.base import PartitionLog
+from coordinator_server.storage.base import Appended, PartitionLog
 from protocol.commit_template import MOST_RECORDS, CommitTemplate
 from protocol.new_batch import NewBatch
 from protocol.records import encode_key, encode_value, offset_key_prefix
@@ -24,16 +24,34 @@ from protocol.records import encode_key, encode_value, offset_key_prefix
 class Leaving:
     """What a turn brought about and is to be told."""
 
-    __slots__ = ("actor", "effects", "event", "was_held")
+    __slots__ = ("actor", "event", "observed", "replies", "was_held")
 
     def __init__(
-        self, actor: GroupActor, event: Event, effects: Effects, *, was_held: bool
+        self,
+        actor: GroupActor,
+        event: Event,
+        replies: Sequence[Reply],
+        observed: Sequence[Observation],
+        *,
+        was_held: bool,
     ) -> None:
         self.actor = actor
         self.event = event
-        self.effects = effects
+        self.replies = replies
+        self.observed = observed
         self.was_held = was_held
         """Until an append was durable."""
+
+
+class _Append:
+    """Records on their way into the log, and what waits for them."""
+
+    __slots__ = ("begun", "held")
+
+    def __init__(self, begun: int) -> None:
+        self.begun = begun
+        """When the turn was that began it, in monotonic milliseconds."""
+        self.held: list[Leaving] = []
 
 
 class Writer:
@@ -49,7 +67,7 @@ class Writer:
         clock: Clock,
         append_seconds: Histogram,
         soon: Soon,
-        release: Callable[[Sequence[Leaving]], None],
+        release: Callable[[list[Leaving]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self.durable = 0
@@ -62,15 +80,14 @@ class Writer:
         self._failed = failed
         self._open: NewBatch | None = None
         """Has at least one record."""
-        self._begun = 0
-        """When the turn was that began it, in monotonic milliseconds."""
         self._number = 1
         """The number the open batch will have."""
-        self._in_flight: deque[int] = deque()
-        """When those were begun that are not durable."""
-        self._held: dict[int, list[Leaving]] = {}
-        """By the number of the append they wait for."""
+        self._appends: list[_Append] = []
+        """Those that are not durable, in their order; the last one may be open."""
         self._is_flushed_soon = False
+        # Made once: they are handed over with every append.
+        self._flush_soon: Callable[[], None] = self._flush
+        self._when_appended: Appended = self._appended
         self._drained: asyncio.Future[None] | None = None
         """What `drain` waits for."""
         self._stopped = False
@@ -78,7 +95,11 @@ class Writer:
     @property
     def oldest_begun(self) -> int | None:
         """When the oldest append in flight got its first record (monotonic milliseconds)."""
-        return self._in_flight[0] if self._in_flight else None
+        return self._appends[0].begun if self._is_in_flight else None
+
+    @property
+    def _is_in_flight(self) -> bool:
+        return self.durable + 1 < self._number
 
     def append(
         self, actor: GroupActor, writes: Sequence[Write | WriteOffsets], ctx: Context
@@ -120,7 +141,10 @@ class Writer:
         return self._begin(ctx)
 
     def _begin(self, ctx: Context) -> NewBatch:
-        self._begun = ctx.now
+        if self.durable + len(self._appends) == self._number:
+            self._appends[-1].begun = ctx.now
+        else:
+            self._appends.append(_Append(ctx.now))
         self._open = batch = NewBatch(ctx.wall)
         return batch
 
@@ -128,7 +152,7 @@ class Writer:
         actor.last_append = self._number
         if not self._is_flushed_soon:
             self._is_flushed_soon = True
-            self._soon(self._flush)
+            self._soon(self._flush_soon)
 
     def _add_to_another(self, writes: Sequence[Write | WriteOffsets], ctx: Context) -> None:
         """Begin a batch for what did not fit into the open one; several if there is no way."""
@@ -152,23 +176,22 @@ class Writer:
         """Whether records of the group are not durable yet."""
         return actor.last_append > self.durable
 
-    def hold(self, actor: GroupActor, event: Event, effects: Effects) -> None:
+    def hold(self, leaving: Leaving) -> None:
         """Keep what an event brought about until the group's last record is durable."""
-        held = self._held.setdefault(actor.last_append, [])
-        held.append(Leaving(actor, event, effects, was_held=True))
+        self._appends[leaving.actor.last_append - self.durable - 1].held.append(leaving)
 
     def stop(self) -> list[Leaving]:
         """Be of no more use: results of appends are ignored; returns what was held."""
         self._stopped = True
         self._open = None
         self._wake_drain()
-        held, self._held = self._held, {}
-        return [item for number in sorted(held) for item in held[number]]
+        appends, self._appends = self._appends, []
+        return [leaving for append in appends for leaving in append.held]
 
     async def drain(self) -> None:
         """Flush and wait until everything appended is durable or has failed."""
         self._flush()
-        if self._in_flight and not self._stopped:
+        if self._is_in_flight and not self._stopped:
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
 
@@ -183,9 +206,8 @@ class Writer:
         if self._stopped or batch is None or not batch.records:
             return
         self._number += 1
-        self._in_flight.append(self._begun)
         try:
-            self._log.append(batch, self._appended)
+            self._log.append(batch, self._when_appended)
         except Exception as error:  # noqa: BLE001 - an append may fail at once, too
             self._failed(error)
 
@@ -193,16 +215,16 @@ class Writer:
         """Appends become durable in their order; the first that fails ends the tenure."""
         if self._stopped:
             return
-        begun = self._in_flight.popleft()
+        begun = self._appends[0].begun
         self._append_seconds.observe((self._clock.monotonic_ms() - begun) / 1000)
         if not isinstance(result, int):
             self._failed(result)
             return
-        self.durable = number = self.durable + 1
-        held = self._held.pop(number, None)
-        if held is not None:
+        self.durable += 1
+        held = self._appends.pop(0).held
+        if held:
             self._release(held)
-        if not self._in_flight:
+        if not self._is_in_flight:
             self._wake_drain()
 
 

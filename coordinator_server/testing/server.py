@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from coordinator_server.app import App, Substitutes
-from coordinator_server.clock import ManualClock, SystemClock
+from coordinator_server.clock import Clock, ManualClock, SystemClock
 from coordinator_server.config import load
 from coordinator_server.group.reasons import Observation, RebalanceEvent
-from coordinator_server.ports import Clock
 from coordinator_server.testing.faults import Fault, Faults, Step, Which
 from coordinator_server.testing.timers import MovableTimers
 

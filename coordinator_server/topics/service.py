@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
-from coordinator_server.ports import Clock, TopicImage, TopicInfo
+from coordinator_server.clock import Clock
+from coordinator_server.ports import TopicImage, TopicInfo
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.topics.coordinator_log import CoordinatorLogs, CoordinatorPartition
 from coordinator_server.topics.directories import Directories

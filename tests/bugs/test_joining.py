@@ -309,7 +309,7 @@ def test_the_protocol_is_one_all_support_in_the_order_members_prefer() -> None:
     requests = [member.enter() for member in members]
     story.advance(2 * DELAY_MS)
     assert {r.joined.protocol_name for r in requests} == {"sticky"}
-    assert {m.metadata for r in requests for m in r.joined.members} == {b"sticky"}
+    assert {metadata for r in requests for _, _, metadata in r.joined.members} == {b"sticky"}
     refused = story.member("d", protocols=[("roundrobin", b"")]).enter()
     assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 

@@ -279,7 +279,7 @@ class Consumer(Client):
             self.generation,
             result.protocol_type,
             result.protocol_name,
-            self._assign([m.member_id for m in result.members]) if leads else {},
+            self._assign([member_id for member_id, _, _ in result.members]) if leads else {},
         )
         self._send_sync()
 

@@ -15,7 +15,7 @@ from itertools import count
 from math import ceil
 from typing import Any, TypeVar
 
-from coordinator_server.ports import Clock
+from coordinator_server.clock import Clock
 
 T = TypeVar("T")
 
@@ -173,7 +173,7 @@ class VirtualTimers:
         return self._loop.ring_at(deadline_ms, callback)
 
 
-class VirtualClock:
+class VirtualClock(Clock):
     """The time of the whole world; the wall clock may jump, the monotonic one may not."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.tenure import World as Surroundings
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket, Ticket
 from tests.simulation.log import Disk, VirtualStorage
 from tests.simulation.loop import VirtualClock, VirtualLoop, VirtualTimers
 from tests.simulation.network import Connection, Request
@@ -30,7 +30,7 @@ INJECTED = ("OSError:", "OutcomeUnknown:", "Fenced:", "TimeoutError:")
 SWEEP_MS = 15_000
 
 
-class RequestTicket(Ticket):
+class RequestTicket(CallbackTicket):
     """Knows the request whose answer it delivers."""
 
     __slots__ = ("request",)
@@ -201,7 +201,7 @@ class Node:
         if sum(offsets) % 2 or event.retention_ms != -1:
             return False
         read = [offset.to_bytes(8, "big", signed=True) for offset in offsets]
-        return self.coordinator.recommittal(group, event)(read, event.token, now)
+        return self.coordinator.recommittal(group, event).make(read, event.token, now)
 
     def topic_deleted(self, topic: str) -> None:
         """A live node hears of it; what a dead one misses is not made up for, as in Kafka."""

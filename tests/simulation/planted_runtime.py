@@ -17,7 +17,7 @@ from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.tenure import Tenure
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.runtime.writer import Writer
 from tests.simulation.plant import mutant
 
@@ -54,9 +54,9 @@ def append_that_ends_after_its_tenure_still_counts() -> AbstractContextManager[A
     real = Writer.stop
 
     def stop(self: Writer) -> Any:
-        held = dict(self._held)
+        appends = list(self._appends)
         refused = list(real(self))
-        self._held, self._stopped = held, False
+        self._appends, self._stopped = appends, False
         return refused
 
     return patch.object(Writer, "stop", stop)
@@ -213,12 +213,11 @@ def failed_append_leaves_memory_as_it_is() -> AbstractContextManager[Any]:
     """What Kafka undoes by hand, not undone: a static member's new id, an assignment, an offset."""
 
     def append_failed(self: Tenure, _error: BaseException) -> None:
-        held, self.writer._held = self.writer._held, {}
-        self.writer.durable = self.writer._number - 1
-        for items in held.values():
-            for item in items:
-                group_id, replies = item.actor.group.group_id, item.effects.replies
-                self._refuse_replies(group_id, item.event, replies, Failure.APPEND_FAILED)
+        append = self.writer._appends.pop(0)
+        self.writer.durable += 1
+        for item in append.held:
+            group_id = item.actor.group.group_id
+            self._refuse_replies(group_id, item.event, item.replies, Failure.APPEND_FAILED)
 
     return patch.object(Tenure, "_append_failed", append_failed)
 
@@ -229,7 +228,7 @@ def deletion_is_settled_by_what_is_not_durable() -> AbstractContextManager[Any]:
         topics = frozenset(self._open)
         for actor in tenure.actors.values():
             if not actor.is_idle or actor.group.offsets.has_any_of(topics):
-                actor.post(TopicsDeleted(topics, Ticket(lambda _result: None)))
+                actor.post(TopicsDeleted(topics, CallbackTicket(lambda _result: None)))
         self._open.clear()
 
     return patch.object(Deletions, "carry_out", carry_out)

@@ -214,7 +214,7 @@ def test_the_end_of_every_segment_can_be_read_from_its_file() -> None:
     log = open_log(a_disk())
     write(log, COMMITS)
     clean(log)
-    for segment, following in pairwise([*log.closed_segments(), log._active]):
+    for segment, following in pairwise([*log.closed_segments(), log._segments.active]):
         *_, (_, last, _, _) = segment.walk()
         assert last.last_offset + 1 == following.base_offset
 
@@ -228,7 +228,7 @@ def test_a_reader_goes_on_over_a_compaction() -> None:
     clean(log)
     found += batches
     assert [header.base_offset for header, _, _ in found] == [each.offset for each in everything]
-    assert log._replaced == []
+    assert log._segments._replaced == []
 
 
 @pytest.mark.parametrize("steps", [0, 1, 50, 70, 100])

@@ -58,12 +58,12 @@ def reply_comes_before_the_write(patch: pytest.MonkeyPatch) -> None:
     do = Flusher._do
 
     def reply_first(self: Flusher, work: Callable[[], Any], *then: Callable[[Any], None]) -> None:
-        if then != (self._end_pass,):
+        if then != (self._end_journal_pass,):
             do(self, work)
             return
         loop = asyncio.get_running_loop()
         replied = Event()
-        loop.call_soon(self._end_pass, {})
+        loop.call_soon(self._end_journal_pass)
         loop.call_soon(replied.set)
         do(self, lambda: replied.wait(30) and work())
 
@@ -76,7 +76,7 @@ def recycled_before_segments_are_synced(patch: pytest.MonkeyPatch) -> None:
 
 def settled_before_segments_are_written(patch: pytest.MonkeyPatch) -> None:
     def sync(log: SegmentLog) -> int:
-        for segment in log._segments:
+        for segment in log._segments.all:
             segment.file.sync()
         return log.end_offset
 
@@ -85,7 +85,7 @@ def settled_before_segments_are_written(patch: pytest.MonkeyPatch) -> None:
 
 def readers_do_not_see_what_is_kept_back(patch: pytest.MonkeyPatch) -> None:
     def reading(log: SegmentLog) -> AbstractContextManager[list[Segment]]:
-        return nullcontext(log._segments)
+        return nullcontext(log._segments.all)
 
     patch.setattr(SegmentLog, "_reading", reading)
 

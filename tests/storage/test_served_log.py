@@ -11,7 +11,7 @@ import pytest
 from coordinator_server.api import create_topics, delete_topics, fetch, list_offsets
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.directory import DataDirectory
-from coordinator_server.storage.segments.flusher import Flushed, Flusher, FlushPolicy
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy, Waiter
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import SegmentPartitionLog, SegmentStorage
 from coordinator_server.topics.service import FetchPart, FetchWant, Topics
@@ -70,8 +70,7 @@ class Served:
         assert log is not None
         log.append(batch)
         await self.flusher.flush(log)
-        if 0 in self.storage.followers:
-            self.storage.followers[0](log, log.end_offset, len(batch))
+        self.storage.acknowledged(0, log, log.end_offset, len(batch))
         return log.end_offset - 1
 
     async def read(self, offset: int = 0, *, committed: bool = False, **limits: Any) -> FetchPart:
@@ -188,12 +187,12 @@ def hold_flushes(
     served: Served, until: "asyncio.Future[None]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Let appends become durable only with a future."""
-    flush_then = served.flusher.flush_then
+    wait = served.flusher.wait
 
-    def held(log: SegmentLog, then: Flushed) -> None:
-        until.add_done_callback(lambda _: flush_then(log, then))
+    def held(waiter: Waiter) -> None:
+        until.add_done_callback(lambda _: wait(waiter))
 
-    monkeypatch.setattr(served.flusher, "flush_then", held)
+    monkeypatch.setattr(served.flusher, "wait", held)
 
 
 async def test_an_offset_beyond_the_end_is_out_of_range(served: Served) -> None:

@@ -110,7 +110,7 @@ def test_a_directory_that_never_had_workers_gets_no_file_by_looking(tmp_path: Pa
 def test_journals_do_not_see_each_others_files(tmp_path: Path) -> None:
     for owner in ("", "0of2", "1of2"):
         journal = Journal(tmp_path, owner=owner)
-        journal.write(b"", [])
+        journal.write([], [])
     assert owners(tmp_path) == ["", "0of2", "1of2"]
     assert [path.name for path in sorted(tmp_path.glob(f"{FILE_PREFIX}*"))] == [
         f"{FILE_PREFIX}0",

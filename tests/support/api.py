@@ -7,6 +7,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from coordinator_server.api.services import Services
+from coordinator_server.clock import ManualClock
 from coordinator_server.ports import ANONYMOUS, Caller, Operation, Resource
 from coordinator_server.storage.base import Node
 from coordinator_server.topics.service import Topics
@@ -86,18 +87,8 @@ class FakeAuthorizer:
         return (operation, resource, name) not in self.denied
 
 
-class ManualClock:
-    """A clock that stands still."""
-
-    now = 1_700_000_000_000
-
-    def monotonic_ms(self) -> int:
-        """Milliseconds that never jump."""
-        return self.now
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the epoch."""
-        return self.now
+NOW = 1_700_000_000_000
+"""Where the clocks stand."""
 
 
 class CountedIds:
@@ -141,7 +132,7 @@ def fake_services(
             image=topics.catalog,
             directory=FakeDirectory(leaderless=leaderless),
             authorizer=FakeAuthorizer(denied or set()),
-            clock=ManualClock(),
+            clock=ManualClock(NOW),
             ids=CountedIds(1000),
         ),
     )

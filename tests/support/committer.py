@@ -54,8 +54,10 @@ class Committer:
     def problems(self) -> Iterator[str]:
         """What the server lost or invented, in words."""
         yield from self.refused
+        # It may go on meanwhile: what is acknowledged from now on need not be there.
+        acknowledged = dict(self.acknowledged)
         there = committed(self._bootstrap, self._group, self._topic, len(self.sent))
-        for partition, offset in self.acknowledged.items():
+        for partition, offset in acknowledged.items():
             if not offset <= there.get(partition, -1) <= self.sent[partition]:
                 yield (
                     f"{self._group} partition {partition}: {offset} was acknowledged, "

@@ -9,13 +9,14 @@ from aiokafka.record.default_records import (  # type: ignore[import-untyped]
 )
 from aiokafka.record.memory_records import MemoryRecords  # type: ignore[import-untyped]
 
+from coordinator_server.clock import ManualClock
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.topics.catalog import TopicCatalog
 from coordinator_server.topics.directories import Directories
 from coordinator_server.topics.service import FETCH_MAX_BYTES, FetchWant, Topics
 from coordinator_server.topics.validation import BatchRules
-from tests.support.api import CountedIds, ManualClock
+from tests.support.api import NOW, CountedIds
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 OFFSETS_PARTITIONS = 3
@@ -36,7 +37,7 @@ def make_topics(
         TopicCatalog(data, CountedIds(), offsets_partitions=OFFSETS_PARTITIONS),
         Directories(data, files=files),
         flusher or Flusher(),
-        ManualClock(),
+        ManualClock(NOW),
         BatchRules(max_message_bytes=max_message_bytes),
         fetch_max_bytes=fetch_max_bytes,
         auto_create_max=auto_create_max,

@@ -20,7 +20,7 @@ from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.tenure import World
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import LogRecord, Storage
 from coordinator_server.storage.memory import MemoryStorage
 from coordinator_server.testing.timers import MovableTimers
@@ -174,7 +174,7 @@ class Seat(Story):
 
     def send(self, event: Event, request: Request) -> None:
         """Ask the coordinator."""
-        setattr(event, "token", Ticket(request.answered))  # noqa: B010 - events differ
+        setattr(event, "token", CallbackTicket(request.answered))  # noqa: B010 - events differ
         self.desk.coordinator.submit(self.group_id, event)
 
     def fetch_later(self, *topics: tuple[str, Sequence[int]], stable: bool = False) -> Request:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from coordinator_server.api.registry import route
 from coordinator_server.api.services import Services
+from coordinator_server.clock import ManualClock
 from coordinator_server.group.effects import FetchedTopic, Refuse, Result
 from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat, Token
 from coordinator_server.group.reasons import Culprit
@@ -19,7 +20,7 @@ from protocol.api_keys import ApiKey
 from protocol.codec import load_api, request_encoder, response_decoder, response_encoder
 from protocol.errors import ErrorCode
 from protocol.java import partition_for
-from tests.support.api import FakeAuthorizer, FakeCall, FakeDirectory, ManualClock
+from tests.support.api import NOW, FakeAuthorizer, FakeCall, FakeDirectory
 
 Denial = tuple[Operation, Resource, str]
 Script = Callable[[str, Event], Result | None]
@@ -28,6 +29,12 @@ Script = Callable[[str, Event], Result | None]
 
 def _parked(_group_id: str, _event: Event) -> Result | None:
     return None
+
+
+class FakeRecommittal(NamedTuple):
+    """Stands for coordinator.Recommittal."""
+
+    make: Callable[[Sequence[bytes], Token, int], bool]
 
 
 @dataclass
@@ -66,11 +73,9 @@ class FakeCoordinator:
         """Leave every question to `submit`."""
         return lambda: None
 
-    def recommittal(
-        self, _group_id: str, _asked: CommitOffsets
-    ) -> Callable[[Sequence[bytes], Token, int], bool]:
+    def recommittal(self, _group_id: str, _asked: CommitOffsets) -> FakeRecommittal:
         """Leave every commit to `submit`."""
-        return lambda _offsets, _token, _now: False
+        return FakeRecommittal(lambda _offsets, _token, _now: False)
 
     def resolve(self, index: int, result: Result) -> None:
         """Answer the event that was submitted as number `index`."""
@@ -125,7 +130,7 @@ def group_services(
             image=FakeImage(topics),
             directory=FakeDirectory(),
             authorizer=FakeAuthorizer(set(denied)),
-            clock=ManualClock(),
+            clock=ManualClock(NOW),
         ),
     )
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from coordinator_server.api.services import Services
+from coordinator_server.clock import Clock
 from coordinator_server.group.effects import DONE, Result
 from coordinator_server.group.events import Event
 from coordinator_server.net.context import SessionContext
@@ -20,7 +21,7 @@ def alive(_group_id: str, event: Event) -> Result | None:
     return None if type(event).__name__ == "Join" else DONE
 
 
-class SettableClock:
+class SettableClock(Clock):
     """Stands where it is put."""
 
     now = 1_000

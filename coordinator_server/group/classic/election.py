@@ -46,6 +46,6 @@ def joined_members(group: ClassicGroup) -> list[JoinedMember]:
     name = group.protocol_name
     assert name is not None, "a generation with members has a protocol"
     return [
-        JoinedMember(member.member_id, member.group_instance_id, member.metadata(name))
+        (member.member_id, member.group_instance_id, member.metadata(name))
         for member in group.members.values()
     ]

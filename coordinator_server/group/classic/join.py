@@ -137,10 +137,12 @@ def _require_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effe
     group.add_pending(
         member_id, PendingMember(event.client_id, event.client_host, ctx.now, deadline)
     )
-    out.reply(event.token, Refuse(*_ID_REQUIRED, f"join again as {member_id!r}", member_id))
+    detail = f"join again as {member_id!r}"
+    out.reply(event.token, Refuse(_ID_REQUIRED, _NO_ID, detail, member_id))
 
 
-_ID_REQUIRED: Final = (ErrorCode.MEMBER_ID_REQUIRED, Rule.MEMBER_ID_REQUIRED)
+_ID_REQUIRED: Final = ErrorCode.MEMBER_ID_REQUIRED
+_NO_ID: Final = Rule.MEMBER_ID_REQUIRED
 
 
 def _add_member(

@@ -19,7 +19,7 @@ from coordinator_server.group.classic.state import (
 from coordinator_server.group.classic.story import headers, history_key, story_bytes
 from coordinator_server.group.context import RECORD_OVERHEAD, Context
 from coordinator_server.group.effects import DONE, Asked, Effects, Joined, Refuse, Rule
-from coordinator_server.group.events import ForceRebalance
+from coordinator_server.group.events import ForceRebalance, Token
 from coordinator_server.group.nothing import NOTHING
 from coordinator_server.group.past import pack
 from coordinator_server.group.purgatory import DelayedJoin, DelayedSync
@@ -32,6 +32,7 @@ from coordinator_server.group.reasons import (
     RemovalReason,
     Round,
 )
+from coordinator_server.group.replies import JoinedAll, replies_to_all
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey, PackedGroup, encode_group, group_key
 
@@ -215,14 +216,21 @@ def refuse_parked(
 
 
 def _answer_joins(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+    tokens: list[Token] = []
+    joined: list[str] = []
     for member in group.members.values():
         if member.join_token is not None:
-            out.reply(member.join_token, current_generation(group, member), member.member_id)
+            tokens.append(member.join_token)
+            joined.append(member.member_id)
             member.join_token = None
         group.renew_session(member, ctx.now)
         member.is_new = False
     group.awaiting_join = 0
     group.pending_sync = dict.fromkeys(group.members)
+    kind, name, leader = group.protocol_type, group.protocol_name, group.leader or ""
+    members = joined_members(group)
+    told = JoinedAll(tokens, joined, group.generation, kind, name, leader, members)
+    out.reply_to_all(replies_to_all(told))
 
 
 def current_generation(group: ClassicGroup, member: ClassicMember) -> Joined:

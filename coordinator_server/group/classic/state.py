@@ -210,7 +210,11 @@ class ClassicGroup:
     @property
     def rebalance_timeout_ms(self) -> int:
         """The longest of the members' rebalance timeouts."""
-        return max([m.rebalance_timeout_ms for m in self.members.values()], default=0)
+        longest = 0
+        for member in self.members.values():
+            if member.rebalance_timeout_ms > longest:  # noqa: PLR1730 - `max` is a call each
+                longest = member.rebalance_timeout_ms
+        return longest
 
     @property
     def can_rebalance(self) -> bool:
@@ -262,13 +266,15 @@ class ClassicGroup:
         self.pending[member_id] = pending
 
     def _forget_pending(self, member_id: str) -> None:
-        self.pending.pop(member_id, None)
-        self.pending = self.pending or NOTHING
+        if member_id in self.pending:
+            del self.pending[member_id]
+            self.pending = self.pending or NOTHING
 
     def has_synced(self, member_id: str) -> None:
         """Await no SyncGroup of a member any more."""
-        self.pending_sync.pop(member_id, None)
-        self.pending_sync = self.pending_sync or NOTHING
+        if member_id in self.pending_sync:
+            del self.pending_sync[member_id]
+            self.pending_sync = self.pending_sync or NOTHING
 
     def replace_static(self, old: ClassicMember, new_member_id: str) -> ClassicMember:
         """Give a static member a new id; its assignment and leadership go with it.
@@ -309,8 +315,10 @@ class ClassicGroup:
             self._count_protocols(member, -1)
             member.protocols = protocols_alike(said)
             self._count_protocols(member, 1)
-        member.rebalance_timeout_ms = timeout_alike(rebalance_timeout_ms)
-        member.session_timeout_ms = timeout_alike(session_timeout_ms)
+        if rebalance_timeout_ms != member.rebalance_timeout_ms:
+            member.rebalance_timeout_ms = timeout_alike(rebalance_timeout_ms)
+        if session_timeout_ms != member.session_timeout_ms:
+            member.session_timeout_ms = timeout_alike(session_timeout_ms)
 
     def park_join(self, member: ClassicMember, token: Token | None) -> None:
         """Park a member's JoinGroup, or note that it has been answered."""
@@ -327,8 +335,11 @@ class ClassicGroup:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:
             return False
-        supporters = self.supported_protocols
-        return len(self.members) in [supporters.get(name, 0) for name, _ in protocols]
+        everybody, supporters = len(self.members), self.supported_protocols
+        for name, _ in protocols:  # noqa: SIM110 - a generator takes longer
+            if supporters.get(name, 0) == everybody:
+                return True
+        return False
 
     def _count_protocols(self, member: ClassicMember, by: int) -> None:
         counts = self.supported_protocols

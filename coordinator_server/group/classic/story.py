@@ -28,9 +28,11 @@ def history_key(event: RebalanceEvent) -> RebalanceHistoryKey:
 def headers(event: RebalanceEvent) -> Headers:
     """What the group's record says of the rebalance that it closes, as text in UTF-8."""
     culprit = event.culprit
+    reason: str = event.reason
+    outcome: str = event.outcome
     told = [
-        ("rb.reason", event.reason.encode()),
-        ("rb.outcome", event.outcome.encode()),
+        ("rb.reason", reason.encode()),
+        ("rb.outcome", outcome.encode()),
         ("rb.member", cut_text(culprit.member_id, 255)),
         ("rb.client", cut_text(culprit.client_id, 100)),
         ("rb.host", cut_text(culprit.client_host, 64)),
@@ -46,11 +48,11 @@ def headers(event: RebalanceEvent) -> Headers:
         told.append(("rb.instance", cut_text(culprit.group_instance_id, 100)))
     if event.client_reason:
         told.append(("rb.client_reason", cut_text(event.client_reason, 160)))
-    for name, number in (
-        ("rb.joined", event.counts.joined),
-        ("rb.left", event.counts.left),
-        ("rb.evicted", event.counts.evicted),
-    ):
-        if number:
-            told.append((name, b"%d" % number))
+    joined, left, evicted, _, _ = event.counts
+    if joined:
+        told.append(("rb.joined", b"%d" % joined))
+    if left:
+        told.append(("rb.left", b"%d" % left))
+    if evicted:
+        told.append(("rb.evicted", b"%d" % evicted))
     return tuple(told)

@@ -16,8 +16,9 @@ from coordinator_server.group.classic.state import (
 from coordinator_server.group.classic.validation import refuse_sync
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Asked, Effects, Refuse, Rule, Synced
-from coordinator_server.group.events import Sync
+from coordinator_server.group.events import Sync, Token
 from coordinator_server.group.reasons import Outcome, RebalanceReason, RemovalReason, Round
+from coordinator_server.group.replies import SyncedAll, replies_to_all
 from protocol.errors import ErrorCode
 
 
@@ -89,11 +90,22 @@ def _assign(
     if len(group.members) > 1:
         group.history.was_held_up_by(leader.culprit, ctx.now)
     write_and_end(group, record, Outcome.COMPLETED, ctx, out)
+    _answer_syncs(group, ctx, out)
+
+
+def _answer_syncs(group: ClassicGroup, ctx: Context, out: Effects) -> None:
+    tokens: list[Token] = []
+    synced: list[str] = []
+    assignments: list[bytes] = []
     for member in group.members.values():
         if member.sync_token is not None:
-            out.reply(member.sync_token, _assignment(group, member), member.member_id)
+            tokens.append(member.sync_token)
+            synced.append(member.member_id)
+            assignments.append(member.assignment)
             member.sync_token = None
             group.renew_session(member, ctx.now)
+    told = SyncedAll(tokens, synced, assignments, group.protocol_type, group.protocol_name)
+    out.reply_to_all(replies_to_all(told))
 
 
 def _give_up_assignment(

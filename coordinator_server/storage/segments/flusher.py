@@ -8,7 +8,7 @@ every log on its own.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from queue import SimpleQueue
@@ -24,13 +24,9 @@ DEFAULT_INTERVAL_MS: Final = 1_000
 WRITE_OUT_SECONDS: Final = 0.05
 """How long the segments may lack what the journal has."""
 
-Flushed = Callable[[OSError | None], None]
-"""Called once: with None when all is safe, or with what went wrong."""
 CallLater = Callable[[float, Callable[[], None]], asyncio.Handle]
 """Has something called after so many seconds."""
-_Failures = Mapping[SegmentLog, OSError]
-_Pass = Callable[[], _Failures]
-"""Does the work of a pass; returns what failed, by log."""
+_Failures = dict[SegmentLog, OSError]
 _Result = TypeVar("_Result")
 
 
@@ -47,6 +43,40 @@ class FlushPolicy(StrEnum):
     """Some time after they are."""
     OS = "os"
     """When the system likes."""
+
+
+class Waiter:
+    """Who waits until everything that a log has just now is safe under the policy."""
+
+    __slots__ = ("end", "log")
+
+    def __init__(self, log: SegmentLog) -> None:
+        self.log = log
+        self.end = log.end_offset
+        """Where the log ends."""
+
+    def flushed(self, error: OSError | None) -> None:
+        """Called once: with None when it is safe, or with what went wrong."""
+        raise NotImplementedError
+
+
+class _WaitingFuture(Waiter):
+    """Resolves a future."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, log: SegmentLog, future: "asyncio.Future[None]") -> None:
+        super().__init__(log)
+        self._future = future
+
+    def flushed(self, error: OSError | None) -> None:
+        """See Waiter."""
+        if self._future.done():
+            return
+        if error is None:
+            self._future.set_result(None)
+        else:
+            self._future.set_exception(error)
 
 
 class Flusher:
@@ -68,9 +98,11 @@ class Flusher:
         self._journal = journal if journal is not None and journal.is_written else None
         self._answers_early = self._journal is None and policy is not FlushPolicy.COMMIT
         """Who flushes has nothing to wait for: the segments are written already."""
-        self._waiting: dict[SegmentLog, list[Flushed]] = {}
-        self._under_way: list[tuple[SegmentLog, int, list[Flushed]]] | None = None
-        """The logs of the pass, where they ended when it began, and who waits."""
+        self._waiting: list[Waiter] = []
+        self._under_way: list[Waiter] | None = None
+        """Who waits for the pass."""
+        self._unsynced: dict[SegmentLog, None] = {}
+        """Logs with something that is answered before it is synced."""
         self._soon = soon or SoonInLoop()
         self._is_due = False
         """Whether a pass is going to begin."""
@@ -85,8 +117,8 @@ class Flusher:
         """Begins a pass that has waited for long."""
         self._later: asyncio.Handle | None = None
         """Begins a pass after an interval."""
-        self._kept_back: dict[SegmentLog, None] = {}
-        """Logs that may have something their segments lack."""
+        self._kept_back: list[SegmentLog] = []
+        """Logs that may have something their segments lack; they know that they are among these."""
         self._write_out: asyncio.Handle | None = None
         self._sync_journal: asyncio.Handle | None = None
         self._settled: asyncio.Future[None] | None = None
@@ -100,29 +132,19 @@ class Flusher:
         Fails with the OSError of the log's sync, and only of this log's.
         """
         future = asyncio.get_running_loop().create_future()
-
-        def resolve(error: OSError | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-
-        self.flush_then(log, resolve)
+        self.wait(_WaitingFuture(log, future))
         return future
 
-    def flush_then(self, log: SegmentLog, then: Flushed) -> None:
-        """As `flush`; `then` is called, from the event loop or at once, when it is done."""
-        waiting = self._waiting.get(log)
-        if waiting is None:
-            waiting = self._waiting[log] = []
-        if not self._is_due and self._under_way is None:
-            self._schedule()
+    def wait(self, waiter: Waiter) -> None:
+        """As `flush`; the waiter is told, from the event loop or at once."""
         if self._answers_early:
-            then(None)
-        else:
-            waiting.append(then)
+            self._unsynced[waiter.log] = None
+            self._begin_after_interval()
+            waiter.flushed(None)
+            return
+        self._waiting.append(waiter)
+        if not self._is_due and self._under_way is None:
+            self._begin_soon()
 
     async def close(self) -> None:
         """Make durable what is left, under every policy, and end the thread."""
@@ -132,7 +154,7 @@ class Flusher:
         if self._give_up is not None:
             self._give_up.cancel()
         await self._settle()
-        if self._waiting:
+        if self._waiting or self._unsynced:
             self._begin_pass()
             await self._settle()
         for handle, begin in (
@@ -155,66 +177,103 @@ class Flusher:
 
     # --- passes ---
 
-    def _schedule(self) -> None:
-        if not self._answers_early:
-            self._is_due = True
-            self._soon(self._begin_pass)
-        elif self._policy is FlushPolicy.INTERVAL:
+    def _begin_soon(self) -> None:
+        self._is_due = True
+        self._soon(self._begin_pass)
+
+    def _begin_after_interval(self) -> None:
+        if self._policy is FlushPolicy.INTERVAL and not self._is_due and self._under_way is None:
             self._is_due = True
             loop = asyncio.get_running_loop()
             self._later = loop.call_later(self._interval_seconds, self._begin_pass)
 
     def _begin_pass(self) -> None:
         self._is_due = False
-        if self._under_way is not None or not self._waiting or self._waits_for_more():
+        if self._under_way is not None:
             return
-        waiting, self._waiting = self._waiting, {}
-        self._under_way = [(log, log.end_offset, then) for log, then in waiting.items()]
-        work = self._journal_pass(waiting) if self._journal else _sync_pass(waiting)
-        if work is None:
-            self._end_pass({})
-        elif self._journal is not None and not self._journal.syncs:
-            self._end_pass(work())
-        else:
-            self._do(work, self._end_pass)
+        if self._journal is None:
+            self._begin_sync_pass()
+        elif self._waiting and not self._waits_for_more():
+            self._begin_journal_pass(self._journal)
 
-    def _journal_pass(self, logs: Iterable[SegmentLog]) -> _Pass | None:
+    def _begin_journal_pass(self, journal: Journal) -> None:
         """Write what is new of all logs at once; nothing to do if nothing is."""
-        journal = self._journal
-        assert journal is not None
-        bodies = {log: body for log in logs if log.failed is None and (body := log.take_entries())}
-        if not bodies:
-            return None
+        waiting, self._waiting = self._waiting, []
+        self._under_way = waiting
+        logs: list[SegmentLog] = []
+        parts: list[bytes] = []
+        for waiter in waiting:
+            log = waiter.log
+            if log.failed is None and (entries := log.take_entries()):
+                logs.append(log)
+                parts.extend(entries)
 
-        def write() -> _Failures:
+        def write() -> None:
             try:
-                journal.write(b"".join(bodies.values()), [log.name for log in bodies])
+                journal.write(parts, [log.name for log in logs])
             except OSError as error:
-                for log in bodies:
+                for log in logs:
                     log.give_up(error)
-                return dict.fromkeys(bodies, error)
-            return {}
 
-        return write
+        if logs and journal.syncs:
+            self._do(write, self._end_journal_pass)
+            return
+        if logs:
+            write()
+        self._end_journal_pass()
 
-    def _end_pass(self, failures: _Failures) -> None:
-        under_way, self._under_way = self._under_way or [], None
-        if self._waiting and not self._is_due:
-            self._schedule()
-        for log, end, waiting in under_way:
-            error = failures.get(log)
-            if self._journal is not None:
-                # One that failed meanwhile is cut to what was durable then.
-                error = error or log.failed
-                if error is None:
-                    log.journaled(end)
-                    self._kept_back[log] = None
-            for then in waiting:
-                then(error)
+    def _end_journal_pass(self, _result: None = None) -> None:
+        under_way = self._end_pass()
+        for waiter in under_way:
+            log = waiter.log
+            # One that failed meanwhile is cut to what was durable then.
+            if log.failed is None:
+                log.journaled(waiter.end)
+                if not log.is_kept_back:
+                    log.is_kept_back = True
+                    self._kept_back.append(log)
+            waiter.flushed(log.failed)
         if self._kept_back:
             self._finish_later()
         if self._linger is not None:
             self._learn(self._linger)
+        self._wake_settled()
+
+    def _begin_sync_pass(self) -> None:
+        """Sync every log on its own."""
+        waiting, self._waiting = self._waiting, []
+        unsynced, self._unsynced = self._unsynced, {}
+        logs = unsynced | dict.fromkeys([waiter.log for waiter in waiting])
+        if not logs:
+            return
+        self._under_way = waiting
+
+        def sync() -> _Failures:
+            failures: _Failures = {}
+            for log in logs:
+                try:
+                    log.sync()
+                except OSError as error:
+                    failures[log] = error
+            return failures
+
+        self._do(sync, self._end_sync_pass)
+
+    def _end_sync_pass(self, failures: _Failures) -> None:
+        for waiter in self._end_pass():
+            waiter.flushed(failures.get(waiter.log))
+        self._wake_settled()
+
+    def _end_pass(self) -> list[Waiter]:
+        """Let the next one begin; returns who waited for this one."""
+        under_way, self._under_way = self._under_way or [], None
+        if self._waiting and not self._is_due:
+            self._begin_soon()
+        if self._unsynced:
+            self._begin_after_interval()
+        return under_way
+
+    def _wake_settled(self) -> None:
         if self._settled is not None and not self._settled.done():
             self._settled.set_result(None)
 
@@ -225,7 +284,7 @@ class Flusher:
         if linger is None:
             return False
         self._records = _new_records(self._waiting)
-        return sum(self._records.values()) < linger.wanted
+        return linger.wanted > 0 and sum(self._records.values()) < linger.wanted
 
     def _learn(self, linger: Linger) -> None:
         self._passes += 1
@@ -261,7 +320,9 @@ class Flusher:
 
     def _begin_write_out(self) -> None:
         self._write_out = None
-        logs, self._kept_back = list(self._kept_back), {}
+        logs, self._kept_back = self._kept_back, []
+        for log in logs:
+            log.is_kept_back = False
 
         def write_out() -> None:
             for log in logs:
@@ -303,21 +364,10 @@ def _later_in_loop(seconds: float, call: Callable[[], None]) -> asyncio.Handle:
     return asyncio.get_running_loop().call_later(seconds, call)
 
 
-def _new_records(logs: Iterable[SegmentLog]) -> Records:
+def _new_records(waiting: list[Waiter]) -> Records:
     """How many records of logs the journal does not have yet."""
-    return {log.name: log.end_offset - log.durable_offset for log in logs}
-
-
-def _sync_pass(logs: Iterable[SegmentLog]) -> _Pass:
-    """Sync every log on its own."""
-
-    def sync() -> _Failures:
-        failures: dict[SegmentLog, OSError] = {}
-        for log in logs:
-            try:
-                log.sync()
-            except OSError as error:
-                failures[log] = error
-        return failures
-
-    return sync
+    records: Records = {}
+    for waiter in waiting:
+        log = waiter.log
+        records[log.name] = log.end_offset - log.durable_offset
+    return records

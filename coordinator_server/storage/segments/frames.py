@@ -29,6 +29,7 @@ _CHECKED_FROM: Final = 8
 _CHECKED: Final = Struct(">QQI")
 _ENTRY: Final = Struct(">HqI")
 """Bytes of the log's identity, offset, bytes of the batch; none for a cut."""
+_OFFSET_BYTES: Final = 8
 
 
 class Entry(NamedTuple):
@@ -81,9 +82,41 @@ def file_header(header: Header) -> bytes:
     return (start + crc32c(start).to_bytes(4, "big")).ljust(HEADER_BYTES, b"\0")
 
 
-def entry(identity: bytes, offset: int, batch: bytes) -> tuple[bytes, bytes, bytes]:
-    """The parts of an entry of a frame; an empty batch is a cut."""
-    return _ENTRY.pack(len(identity), offset, len(batch)), identity, batch
+class Entries:
+    """What happens to a log, as entries of the next frame, in parts."""
+
+    __slots__ = ("_batch_size", "_identity", "_identity_size", "_parts", "_sized")
+
+    def __init__(self, identity: bytes) -> None:
+        self._identity = identity
+        self._identity_size = len(identity).to_bytes(2, "big")
+        self._parts: list[bytes] = []
+        self._batch_size = -1
+        self._sized = b""
+        """The size of the last batch and the identity: many batches have the same size."""
+
+    def add(self, batch: bytes) -> None:
+        """The log gets a batch at its offset, with which it begins."""
+        size = len(batch)
+        if size != self._batch_size:
+            self._batch_size = size
+            self._sized = size.to_bytes(4, "big") + self._identity
+        parts = self._parts
+        parts.append(self._identity_size)
+        parts.append(batch[:_OFFSET_BYTES])
+        parts.append(self._sized)
+        parts.append(batch)
+
+    def cut(self, offset: int) -> None:
+        """The log goes back to an offset; whatever it got before does not count any more."""
+        self._parts = [_ENTRY.pack(len(self._identity), offset, 0), self._identity]
+
+    def take(self) -> list[bytes]:
+        """All of it, which is gone then."""
+        taken = self._parts
+        if taken:
+            self._parts = []
+        return taken
 
 
 def frame(generation: int, sequence: int, body: bytes) -> bytes:

@@ -7,7 +7,7 @@ has of it, so a crash at any moment leaves either the segments synced or the jou
 one thread writes, another one checkpoints, and one may sync.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Thread
@@ -168,11 +168,12 @@ class Journal:
 
     # --- writing ---
 
-    def write(self, body: bytes, names: Collection[str]) -> None:
-        """Write the entries of a body, which are of the logs in these directories.
+    def write(self, parts: Sequence[bytes], names: Collection[str]) -> None:
+        """Write the parts of entries, which are of the logs in these directories.
 
         Raises OSError; it is not known then whether they are on disk, and the file is given up.
         """
+        body = b"".join(parts)
         size = frame_size(len(body))
         current = self._with_room(size)
         self._sequence += 1

@@ -5,7 +5,6 @@ during the one before, so there are twice as many as are needed. Waiting is wort
 were answered came again within one sync; where records come anyway, or not at all, it is not.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 LINGER_SECONDS: Final = 0.005
@@ -16,8 +15,7 @@ FEWEST: Final = 4
 MOST: Final = 256
 """The same after waiting was in vain again and again."""
 
-
-Records = Mapping[str, int]
+Records = dict[str, int]
 """How many there are, by the name of their log."""
 
 

@@ -6,18 +6,18 @@ is called in a thread, while appends go on.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import pairwise
 from pathlib import Path
 from threading import Event, Lock
 from typing import Final
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.frames import entry
+from coordinator_server.storage.segments.frames import Entries
 from coordinator_server.storage.segments.identity import read_identity
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.restore import restore
 from coordinator_server.storage.segments.segment import Segment, drop_indexes, segment_bases
+from coordinator_server.storage.segments.segments import OpenSegments
 from coordinator_server.storage.segments.swap import complete
 from protocol.batch import BatchHeader, read_header, stamped
 
@@ -52,9 +52,6 @@ class SegmentLog:
         self.segment_bytes = segment_bytes
         self._segment_ms = segment_ms
         self._journal = journal
-        is_journaled = journal is not None and journal.is_written
-        self._entries: list[bytes] | None = [] if is_journaled else None
-        """What the journal does not have yet, in parts; None without one."""
         self._settled: int | None = None
         """Where the log ended when it was closed and synced."""
         self.clean_offset = 0
@@ -65,9 +62,6 @@ class SegmentLog:
         """Whoever compacts the log gives up when it is set."""
         self._compacting = Lock()
         """Held for a whole compaction; closing waits for it."""
-        self._readers = 0
-        self._replaced: list[Segment] = []
-        """Compacted away, and open for who may still read them."""
         self._lock = Lock()
         """Held for moments: an append and a sync must agree on what is dirty."""
         self._writing = Lock()
@@ -75,13 +69,18 @@ class SegmentLog:
         self._syncing = Lock()
         """Held for a whole sync: nobody may take what another still syncs for durable."""
         self._dirty: list[Segment] = []
+        self.is_kept_back = False
+        """Whether the flusher is going to write to the segment what it may lack."""
         files.make_directory(directory)
         complete(files, directory)
         bases = segment_bases(files, directory)
         self.identity = read_identity(files, directory)
+        is_journaled = journal is not None and journal.is_written
+        self._entries = Entries(self.identity) if is_journaled else None
+        """What the journal does not have yet; None without one."""
         self.end_offset = 0
         """The offset the next record will have."""
-        self._segments = [Segment(files, directory, base) for base in bases or [0]]
+        self._segments = OpenSegments([Segment(files, directory, base) for base in bases or [0]])
         self.cut_bytes = self._open(anew=not bases)
         self.durable_offset = self.end_offset
         if journal is not None:
@@ -97,13 +96,13 @@ class SegmentLog:
             drop_indexes(self._files, self.directory)
             self._sync_found(cut)
         except BaseException:
-            self._close_files()
+            self._segments.close()
             raise
         return cut
 
     def _recover(self, *, anew: bool) -> int:
         """Give the active segment what the journal has of it; bytes of the torn tail cut then."""
-        journal, active, point = self._journal, self._active, 0
+        journal, active, point = self._journal, self._segments.active, 0
         if journal is not None:
             if anew:
                 journal.points.lower(self.name, 0)
@@ -121,25 +120,22 @@ class SegmentLog:
 
         Only the active segment can be unsynced, and only its name while it is empty.
         """
-        if self._active.size or cut_bytes:
-            self._active.file.sync()
-        if not self._active.size:
+        active = self._segments.active
+        if active.size or cut_bytes:
+            active.file.sync()
+        if not active.size:
             self._files.sync_directory(self.directory)
             self._files.sync_directory(self.directory.parent)
 
     @property
-    def _active(self) -> Segment:
-        return self._segments[-1]
-
-    @property
     def start_offset(self) -> int:
         """The first offset there is, or would be."""
-        return self._segments[0].base_offset
+        return self._segments.all[0].base_offset
 
     @property
     def size(self) -> int:
         """Bytes in all segments."""
-        return sum(segment.length for segment in self._segments)
+        return sum(segment.length for segment in self._segments.all)
 
     # --- writing ---
 
@@ -162,20 +158,20 @@ class SegmentLog:
         """
         if self.failed is not None:
             raise self.failed
-        active = self._segments[-1]
+        active = self._segments.active
         if active.length and (
             active.length + len(batch) > self.segment_bytes
             or active.is_to_end(last_offset_delta, max_timestamp, self._segment_ms)
         ):
             self._roll()
-            active = self._segments[-1]
+            active = self._segments.active
         end_offset = self.end_offset + last_offset_delta + 1
         if self._entries is None:
             self._write(active, batch, end_offset)
         else:
             if active.length - active.size > MAX_KEPT_BACK:
                 self.write_out()
-            self._entries += entry(self.identity, self.end_offset, batch)
+            self._entries.add(batch)
             active.keep_back(batch, end_offset, max_timestamp)
         self.end_offset = end_offset
         return end_offset
@@ -198,7 +194,7 @@ class SegmentLog:
         """
         with self._writing:
             with self._lock:
-                active = self._active
+                active = self._segments.active
                 end = active.end_offset
                 has_more = active.length > active.size
                 if has_more and active not in self._dirty:
@@ -213,13 +209,9 @@ class SegmentLog:
                     raise
         return end
 
-    def take_entries(self) -> bytes:
-        """What the journal does not have yet, as entries of a frame; it is taken to have it."""
-        taken = self._entries
-        if not taken:
-            return b""
-        self._entries = []
-        return b"".join(taken)
+    def take_entries(self) -> list[bytes]:
+        """What the journal does not have yet, as entries in parts; it is taken to have it."""
+        return [] if self._entries is None else self._entries.take()
 
     def give_up(self, error: OSError) -> None:
         """The journal could not take entries of this log: it must be closed and opened again."""
@@ -231,8 +223,9 @@ class SegmentLog:
 
     def _fail_if_unclean(self, error: OSError) -> None:
         """A write that failed half-way and could not be taken back ends this log's life."""
+        active = self._segments.active
         try:
-            clean = self._active.file.size() == self._active.size
+            clean = active.file.size() == active.size
         except OSError:
             clean = False
         if not clean:
@@ -247,8 +240,7 @@ class SegmentLog:
         except OSError:
             segment.file.close()
             raise
-        with self._lock:
-            self._segments = [*self._segments, segment]
+        self._segments.add(segment)
 
     def sync(self) -> int:
         """Make everything appended before the call durable; where that ends. Raises OSError.
@@ -278,7 +270,7 @@ class SegmentLog:
         """
         with self._syncing:
             self.write_out()
-            self._active.probe(size)
+            self._segments.active.probe(size)
 
     def truncate(self, offset: int) -> None:
         """Cut the log so that `offset` comes next; a batch that straddles it goes as a whole."""
@@ -287,11 +279,11 @@ class SegmentLog:
             if self._journal is not None:
                 self._journal.points.lower(self.name, offset)
             self._dirty.clear()
-            while len(self._segments) > 1 and self._active.base_offset >= offset:
-                segment = self._segments.pop()
+            while len(self._segments.all) > 1 and self._segments.active.base_offset >= offset:
+                segment = self._segments.drop_active()
                 segment.file.close()
                 self._files.remove(segment.path)
-            active = self._active
+            active = self._segments.active
             active.truncate(active.position_of(offset))
             active.end_offset = active.base_offset
             for _, header, _, _ in active.walk():
@@ -302,7 +294,7 @@ class SegmentLog:
             self.durable_offset = self.end_offset
             if self._entries is not None:
                 # Or a replay would bring back what the journal has beyond.
-                self._entries = [*entry(self.identity, self.end_offset, b"")]
+                self._entries.cut(self.end_offset)
 
     def settle(self) -> int | None:
         """See journal.Journaled."""
@@ -319,13 +311,8 @@ class SegmentLog:
             if self._settled is not None and self._journal is not None:
                 self._journal.points.note(self.name, self._settled)
             with self._writing:
-                self._close_files()
+                self._segments.close()
         self.failed = self.failed or OSError(f"{self.directory} is closed")
-
-    def _close_files(self) -> None:
-        for segment in [*self._segments, *self._replaced]:
-            with suppress(OSError):
-                segment.file.close()
 
     # --- reading ---
 
@@ -359,23 +346,10 @@ class SegmentLog:
 
     @contextmanager
     def _reading(self) -> Iterator[list[Segment]]:
-        """The segments of this moment, which stay open meanwhile, with all that was appended."""
+        """The segments, with all that was appended."""
         self.write_out()
-        with self._lock:
-            self._readers += 1
-            segments = self._segments
-        try:
+        with self._segments.reading() as segments:
             yield segments
-        finally:
-            with self._lock:
-                self._readers -= 1
-                self._close_replaced()
-
-    def _close_replaced(self) -> None:
-        if self._readers == 0:
-            for segment in self._replaced:
-                segment.file.close()
-            self._replaced.clear()
 
     # --- compaction ---
 
@@ -389,31 +363,22 @@ class SegmentLog:
 
     def closed_segments(self) -> list[Segment]:
         """Those before the active one, with their ends known; they never change."""
-        with self._lock:
-            segments = self._segments
-        for segment, following in pairwise(segments):
-            segment.end_offset = following.base_offset
-        return segments[:-1]
+        return self._segments.closed()
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """Go on with a compacted segment, which has taken the names of others, in their place."""
+        self._segments.replace(old, new)
 
     @property
     def closed_bytes(self) -> int:
         """Bytes in all segments but the active one."""
-        return sum(segment.size for segment in self._segments[:-1])
+        return sum(segment.size for segment in self._segments.all[:-1])
 
     @property
     def dirty_bytes(self) -> int:
         """Bytes in those of them that were not compacted yet."""
         return sum(
             segment.size
-            for segment in self._segments[:-1]
+            for segment in self._segments.all[:-1]
             if segment.base_offset >= self.clean_offset
         )
-
-    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """Go on with a compacted segment, which has taken the names of others, in their place."""
-        with self._lock:
-            first = self._segments.index(old[0])
-            rest = self._segments[first + len(old) :]
-            self._segments = [*self._segments[:first], new, *rest]
-            self._replaced.extend(old)
-            self._close_replaced()

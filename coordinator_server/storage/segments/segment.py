@@ -25,7 +25,8 @@ MAGIC: Final = b"\x02"
 MAGIC_AT: Final = 16
 CHUNK_BYTES: Final = 256 * 1024
 SUFFIX: Final = ".log"
-
+_UNKNOWN: Final = -2
+"""No timestamp: records without one have -1."""
 
 _INDEXES: Final = (".index", ".timeindex", ".txnindex")
 INDEX_SUFFIXES: Final = (*_INDEXES, *(index + ".swap" for index in _INDEXES))
@@ -69,7 +70,7 @@ class Segment:
         self._indexed = 0
         self._note_from = 0
         """Where the next batch begins that the index is to have, or later."""
-        self._first_timestamp: int | None = None
+        self._first_timestamp = _UNKNOWN
 
     def append(self, batch: bytes, end_offset: int) -> None:
         """Write a batch. After an OSError the file is as it was before, if that can be done."""
@@ -282,13 +283,13 @@ class Segment:
         if self.end_offset + last_offset_delta - self.base_offset > LARGEST_DELTA:
             return True
         began = self._first_timestamp
-        if began is None:
+        if began == _UNKNOWN:
             began = self.first_timestamp()
         return began >= 0 and max_timestamp - began > longest_ms
 
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch, in milliseconds; the segment is not empty."""
-        if self._first_timestamp is None:
+        if self._first_timestamp == _UNKNOWN:
             self._first_timestamp = read_header(self.file.read(0, HEADER_BYTES)).max_timestamp
         return self._first_timestamp
 
@@ -304,7 +305,7 @@ class Segment:
         self.file.truncate(size)
         self.size = self.length = size
         self._kept_back.clear()
-        self._first_timestamp = None
+        self._first_timestamp = _UNKNOWN
         self.index = [entry for entry in self.index if entry[1] < size]
         self._indexed = min(self._indexed, size)
         self._note_from = 0

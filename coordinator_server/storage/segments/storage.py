@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,7 @@ from coordinator_server.storage.base import (
 )
 from coordinator_server.storage.segments.directory import HeldDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.flusher import Flusher, Waiter
 from coordinator_server.storage.segments.identity import PARTITION_METADATA
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.loading import load
@@ -51,8 +50,6 @@ class SegmentPartitionLog:
         self._epochs = storage.epochs
         self._log = log
         self._closed = False
-        self._in_flight: deque[tuple[Appended, int, int]] = deque()
-        """Who waits for a batch, the offset behind it and its size; 0 of one without records."""
 
     def load(self) -> AsyncIterator[Loaded]:
         """See PartitionLog."""
@@ -67,31 +64,24 @@ class SegmentPartitionLog:
         if not self.is_current():
             then(Fenced(f"partition {self.partition}, epoch {self.epoch}"))
             return
-        end, size = log.end_offset, 0
+        size = 0
         if batch.records:
             size = batch.size
             if size > storage.max_append_bytes:
                 most = storage.max_append_bytes
                 raise TooLarge(f"a batch of {size} bytes, at most {most} are taken")
             try:
-                end = log.append_built(batch.build(end), batch.records - 1, batch.timestamp)
+                data = batch.build(log.end_offset)
+                log.append_built(data, batch.records - 1, batch.timestamp)
             except OSError as error:
                 storage.refused(self.partition, size)
                 then(error)
                 return
-        self._in_flight.append((then, end, size))
-        storage.flusher.flush_then(log, self._flushed)
+        storage.flusher.wait(_Append(self, log, then, size))
 
-    def _flushed(self, error: OSError | None) -> None:
-        """Tell who waits for the oldest batch in flight that it is durable, or why not."""
-        then, end, size = self._in_flight.popleft()
-        if error is not None:
-            then(error)
-            return
-        then(end - 1)
-        follower = self._storage.followers.get(self.partition)
-        if follower is not None and size:
-            follower(self._log, end, size)
+    def acknowledged(self, log: SegmentLog, end: int, size: int) -> None:
+        """A batch of this tenure became durable."""
+        self._storage.acknowledged(self.partition, log, end, size)
 
     def is_current(self) -> bool:
         """Whether no later tenure has begun."""
@@ -102,6 +92,30 @@ class SegmentPartitionLog:
         if not self._closed:
             self._closed = True
             await self._storage.retire(self.partition, self._log)
+
+
+class _Append(Waiter):
+    """Who waits for a batch of a tenure to be durable."""
+
+    __slots__ = ("_size", "_tenure", "_then")
+
+    def __init__(
+        self, tenure: SegmentPartitionLog, log: SegmentLog, then: Appended, size: int
+    ) -> None:
+        super().__init__(log)
+        self._tenure = tenure
+        self._then = then
+        self._size = size
+        """Of the batch; 0 if it has no records."""
+
+    def flushed(self, error: OSError | None) -> None:
+        """See Waiter."""
+        if error is not None:
+            self._then(error)
+            return
+        self._then(self.end - 1)
+        if self._size:
+            self._tenure.acknowledged(self.log, self.end, self._size)
 
 
 class SegmentStorage:
@@ -142,7 +156,7 @@ class SegmentStorage:
         """Those that are open, by partition."""
         self._cut_to: dict[int, int] = {}
         """Where logs that failed were durable to, by partition."""
-        self.followers: dict[int, Acknowledged] = {}
+        self._followers: list[Acknowledged | None] = [None] * partitions
         """Who is told of a partition's batches when they are durable."""
         self._refused: dict[int, int] = {}
         """Size of a batch that could not be written, by partition, until it could be."""
@@ -180,7 +194,7 @@ class SegmentStorage:
 
     def follow(self, partition: int, acknowledged: Acknowledged) -> None:
         """Tell of every batch that becomes durable from now on; there is one follower."""
-        self.followers[partition] = acknowledged
+        self._followers[partition] = acknowledged
 
     def open_logs(self) -> list[SegmentLog]:
         """The logs of all tenures there are."""
@@ -191,6 +205,12 @@ class SegmentStorage:
         return {partition: (log.size, log.dirty_bytes) for partition, log in self._logs.items()}
 
     # --- for SegmentPartitionLog ---
+
+    def acknowledged(self, partition: int, log: SegmentLog, end: int, size: int) -> None:
+        """Tell the follower that a batch, which ends at an offset, became durable."""
+        follower = self._followers[partition]
+        if follower is not None:
+            follower(log, end, size)
 
     def refused(self, partition: int, size: int) -> None:
         """Note that a batch could not be written: the next claim has to prove that one can."""

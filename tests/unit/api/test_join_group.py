@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group.effects import Joined, JoinedMember, Refuse, Rule
+from coordinator_server.group.effects import Joined, Refuse, Rule
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequestProtocol
@@ -49,7 +49,7 @@ def test_every_version_makes_the_same_event_with_what_it_lacks_defaulted(version
 def test_a_joined_leader_is_told_of_the_members(version: int) -> None:
     coordinator = FakeCoordinator()
     call = join(coordinator, version)
-    members = [JoinedMember("m", "i", b"r"), JoinedMember("n", None, b"s")]
+    members = [("m", "i", b"r"), ("n", None, b"s")]
     coordinator.resolve(0, Joined("m", 3, "consumer", "range", "m", members, skip_assignment=True))
     response = call.response
     assert (response.error_code, response.generation_id, response.leader) == (0, 3, "m")

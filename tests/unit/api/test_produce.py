@@ -16,10 +16,9 @@ from protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tests.support.api import FakeCall, ManualClock, fake_services
+from tests.support.api import NOW, FakeCall, fake_services
 from tests.support.data_plane import batch_of, make_topics, records_in, with_attributes
 
-NOW = ManualClock.now
 HOUR = 3_600_000
 
 

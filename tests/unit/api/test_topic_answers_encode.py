@@ -29,7 +29,7 @@ from protocol.messages.list_offsets import (
 )
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.support.api import FakeCall, ManualClock, fake_services
+from tests.support.api import NOW, FakeCall, fake_services
 from tests.support.data_plane import batch_of, make_topics, produced
 
 KEYS = (
@@ -79,7 +79,7 @@ def a_request(key: ApiKey, version: int) -> Any:
     if key is ApiKey.FETCH:
         wanted = [FetchPartition(partition=index, partition_max_bytes=1000) for index in (0, 1)]
         return FetchRequest(topics=[FetchTopic(topic="orders", partitions=wanted)])
-    batch = batch_of((ManualClock.now, b"a"))
+    batch = batch_of((NOW, b"a"))
     data = [PartitionProduceData(index, batch) for index in (0, 1)]
     return ProduceRequest(
         acks=-1, timeout_ms=1000, topic_data=[TopicProduceData("orders", partition_data=data)]

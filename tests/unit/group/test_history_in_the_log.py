@@ -116,6 +116,21 @@ def test_the_record_that_closes_a_rebalance_says_why_in_its_headers() -> None:
     }
 
 
+def test_headers_count_who_left_and_who_was_evicted_and_leave_out_what_there_is_none_of() -> None:
+    story = Story()
+    a, b, c, d = story.stable("a", "b", "c", "d")
+    c.leave()
+    d.leave()
+    a.join()
+    for _ in range(12):
+        story.advance(5_000)
+        b.heartbeat()
+    a.sync({a: b""})
+    told = headers_of(group_writes(story)[-1])
+    counts = {name: told.get(name) for name in ("rb.joined", "rb.left", "rb.evicted")}
+    assert counts == {"rb.joined": None, "rb.left": "2", "rb.evicted": "1"}
+
+
 def test_headers_are_bounded_whatever_clients_are_called() -> None:
     story = Story()
     a = story.member("\N{GRINNING FACE}" * 2_000, "\u00e9" * 3_000)

@@ -210,7 +210,7 @@ def test_unusual_protocol_lists_neither_break_nor_poison_a_group(
     story.advance(DELAY_MS)
     if protocols:
         assert request.joined.protocol_name == protocols[0][0]
-        assert request.joined.members[0].metadata == protocols[0][1]
+        assert request.joined.members[0][2] == protocols[0][1]
         other = story.member("b", protocols=protocols)
         other.enter()
         member.join()

@@ -30,7 +30,7 @@ def test_members_that_do_not_join_in_time_are_removed() -> None:
     keep_alive(story, REBALANCE_MS - 5_000, b)
     assert request.is_parked
     story.advance(5_000)
-    assert [m.member_id for m in request.joined.members] == [a.member_id]
+    assert [member_id for member_id, _, _ in request.joined.members] == [a.member_id]
     assert story.removed == [("b", "join_timeout")]
     assert b.heartbeat().error is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -114,7 +114,7 @@ def test_absent_static_members_stay_and_do_not_lead() -> None:
     request = b.join()
     story.advance(REBALANCE_MS)
     assert request.joined.leader == b.member_id
-    assert [m.member_id for m in request.joined.members] == [a.member_id, b.member_id]
+    assert [member_id for member_id, _, _ in request.joined.members] == [a.member_id, b.member_id]
     assert story.removed == []
 
 

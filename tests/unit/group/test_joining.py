@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator_server.group.effects import Joined, JoinedMember, Refuse, Rule
+from coordinator_server.group.effects import Joined, Refuse, Rule
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey
 from tests.support.story import DELAY_MS, SESSION_MS, Story
@@ -44,7 +44,7 @@ def test_the_first_generation_is_told_to_its_only_member() -> None:
         protocol_type="consumer",
         protocol_name="range",
         leader=member.member_id,
-        members=[JoinedMember(member.member_id, None, b"r")],
+        members=[(member.member_id, None, b"r")],
         skip_assignment=False,
     )
 
@@ -54,7 +54,7 @@ def test_only_the_leader_is_told_of_the_members() -> None:
     a, b = story.member("a"), story.member("b")
     first, second = a.enter(), b.enter()
     story.advance(2 * DELAY_MS)
-    assert [m.member_id for m in first.joined.members] == [a.member_id, b.member_id]
+    assert [member_id for member_id, _, _ in first.joined.members] == [a.member_id, b.member_id]
     assert second.joined.members == ()
     assert second.joined.leader == a.member_id
 

@@ -35,7 +35,7 @@ def test_a_lost_answer_to_a_join_is_given_again_and_the_generation_goes_on(
     member.generation = -1
     again = member.join()
     assert again.joined.generation == 1
-    told = [other.member_id for other in again.joined.members]
+    told = [member_id for member_id, _, _ in again.joined.members]
     assert told == ([leader.member_id, follower.member_id] if leads else [])
     leader.sync({leader: b"1", follower: b"2"})
     assert follower.sync().assignment == b"2"

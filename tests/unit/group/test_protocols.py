@@ -40,7 +40,7 @@ def test_the_protocol_all_support_and_most_prefer_is_elected(
     ]
     story.advance(10 * DELAY_MS)
     assert {request.joined.protocol_name for request in requests} == {elected}
-    assert {m.metadata for m in requests[0].joined.members} == {elected.encode()}
+    assert {metadata for _, _, metadata in requests[0].joined.members} == {elected.encode()}
 
 
 def test_the_vote_is_taken_anew_in_every_generation() -> None:

@@ -54,7 +54,7 @@ def test_a_leader_that_restarts_leads_on_and_skips_the_assignment() -> None:
     request = new.join()
     assert request.joined.leader == new.member_id
     assert request.joined.skip_assignment
-    assert {m.member_id for m in request.joined.members} == {new.member_id, b.member_id}
+    assert {member_id for member_id, _, _ in request.joined.members} == {new.member_id, b.member_id}
     assert new.sync().assignment == b"a"
     assert story.classic.leader == new.member_id
 

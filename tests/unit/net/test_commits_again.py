@@ -1,6 +1,6 @@
 """Commits that come again with other offsets are served without being decoded, and no others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,7 +15,7 @@ from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.support.conversation import Conversation, request
-from tests.support.groups import Denial, FakeCoordinator
+from tests.support.groups import Denial, FakeCoordinator, FakeRecommittal
 
 COMMIT = ApiKey.OFFSET_COMMIT
 ACCEPTED = Committed([ErrorCode.NONE] * 2)
@@ -36,9 +36,7 @@ class Recommitting(FakeCoordinator):
     """What was laid out."""
     again: list[tuple[tuple[int, ...], Ticket]] = field(default_factory=list)
 
-    def recommittal(
-        self, group_id: str, asked: CommitOffsets
-    ) -> Callable[[Sequence[bytes], Token, int], bool]:
+    def recommittal(self, group_id: str, asked: CommitOffsets) -> FakeRecommittal:
         self.asked.append((group_id, asked))
 
         def commit(offsets: Sequence[bytes], token: Token, _now: int) -> bool:
@@ -48,7 +46,7 @@ class Recommitting(FakeCoordinator):
                 self.again.append((read, token))
             return self.all_is_well
 
-        return commit
+        return FakeRecommittal(commit)
 
 
 @pytest.fixture
@@ -95,7 +93,7 @@ def test_from_the_third_on_commits_are_recognised_and_answered_like_the_first(
     assert [number for number, _ in answers] == [1, 2, 3, 4]
     assert answers[0][1] == answers[3][1]
     assert talk.counters.requests == {(COMMIT, 0): 4}
-    assert sum(talk.counters.request_seconds[COMMIT].counts) == 4
+    assert sum(talk.counters.apis[COMMIT].seconds.counts) == 4
 
 
 def test_the_next_request_waits_for_the_answer(

@@ -83,7 +83,7 @@ def test_what_is_repeated_is_counted_like_the_rest(
     talk.send(*chunks)
     assert len(coordinator.renewed) == 2
     assert talk.counters.requests == {(ApiKey.HEARTBEAT, 0): 6}
-    assert sum(talk.counters.request_seconds[ApiKey.HEARTBEAT].counts) == 6
+    assert sum(talk.counters.apis[ApiKey.HEARTBEAT].seconds.counts) == 6
     assert talk.counters.bytes_in == sum(map(len, chunks))
     assert len(talk.answers()) == 6
     assert talk.counters.bytes_out == 6 * (4 + 12)

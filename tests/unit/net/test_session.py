@@ -287,4 +287,4 @@ def test_requests_are_counted_by_api_and_error(talk: Conversation) -> None:
         (ApiKey.HEARTBEAT, ErrorCode.NONE): 2,
         (ApiKey.HEARTBEAT, ErrorCode.INVALID_GROUP_ID): 1,
     }
-    assert sum(talk.counters.request_seconds[HEARTBEAT].counts) == 3
+    assert sum(talk.counters.apis[HEARTBEAT].seconds.counts) == 3

@@ -69,8 +69,8 @@ def test_rebalances_are_counted_by_reason_from_zero_on(
 
 
 def test_requests_are_counted_by_name_and_error(scraped: Scraped) -> None:
-    scraped.counters.requests[12, 25] += 3
-    scraped.counters.request_seconds[12].observe(0.001)
+    scraped.counters.apis[12].refused[25] += 3
+    scraped.counters.apis[12].seconds.observe(0.001)
     samples = scraped.samples()
     error = (("api", "Heartbeat"), ("error", "UNKNOWN_MEMBER_ID"))
     assert samples["requests_total", error] == 3
@@ -78,8 +78,8 @@ def test_requests_are_counted_by_name_and_error(scraped: Scraped) -> None:
 
 
 def test_numbers_without_a_name_keep_their_number(scraped: Scraped) -> None:
-    scraped.counters.requests[12, 999] += 1
-    scraped.counters.requests[99, 0] += 1
+    scraped.counters.apis[12].refused[999] += 1
+    scraped.counters.apis[99].accepted += 1
     samples = scraped.samples()
     assert samples["requests_total", (("api", "Heartbeat"), ("error", "999"))] == 1
     assert samples["requests_total", (("api", "99"), ("error", "NONE"))] == 1
@@ -107,8 +107,8 @@ def test_the_oldest_rebalance_under_way_has_an_age(
 
 
 def test_the_table_of_metrics_is_what_a_scrape_has(scraped: Scraped) -> None:
-    scraped.counters.requests[12, 0] += 1
-    scraped.counters.request_seconds[12].observe(0.001)
+    scraped.counters.apis[12].accepted += 1
+    scraped.counters.apis[12].seconds.observe(0.001)
     found = {
         family.name.removeprefix(PREFIX): family
         for family in scraped.families()

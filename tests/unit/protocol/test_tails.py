@@ -85,3 +85,33 @@ def test_no_more_is_kept_than_there_are_kinds_of_members() -> None:
         assert len(tails) <= MOST_TAILS
     assert tails.remember(None, (1,)) == (1,)
     assert None not in tails
+
+
+@pytest.mark.parametrize(
+    "member_id", ["", "a", "x" * 126, "x" * 127, "x" * 300, "\u00e9", "\U0001f600"]
+)
+@pytest.mark.parametrize("group_id", ["", "g", "x" * 126, "x" * 127, "\u00e9"])
+def test_members_of_a_known_tail_are_read_as_others_are(group_id: str, member_id: str) -> None:
+    decoded("known")
+    request = SyncGroupRequest(group_id, -1, member_id, None, "consumer", "range", [])
+    body = request_encoder(14, 5)(request)
+    assert request_decoder(14, 5)(b"?" + body + b"?", 1, len(body) + 1) == request
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"\xed\xa0\x80", b"a\xc3"])
+def test_broken_text_before_a_known_tail_is_repaired_as_elsewhere(name: bytes) -> None:
+    decoded("known")
+    plain = compile_decoder(SyncGroupRequest, 5, flexible=True)
+    body = request_encoder(14, 5)(SyncGroupRequest("g", 1, "m", None, "consumer", "range", []))
+    for text in (b"g", b"m"):
+        broken = body.replace(b"\2" + text, bytes((len(name) + 1,)) + name, 1)
+        assert request_decoder(14, 5)(broken, 0, len(broken)) == plain(broken, 0, len(broken))
+
+
+def test_a_known_tail_at_a_wrong_place_is_none() -> None:
+    decoded("known")
+    body = request_encoder(14, 5)(SyncGroupRequest("g", 1, "m", None, "consumer", "range", []))
+    tail = body[len(b"\2g\0\0\0\1\2m") :]
+    for own in (b"", b"\0", b"\2g", b"\2g\0\0\0\1", b"\2g\0\0\0\1\0", b"\x80\1g\0\0\0\1\2m"):
+        with pytest.raises(Malformed):
+            request_decoder(14, 5)(own + tail, 0, len(own + tail))

@@ -15,7 +15,7 @@ from coordinator_server.ids import CountingIds
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.tenure import Tenure, World
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import Appended, LogRecord
 from coordinator_server.storage.memory import MemoryLog, MemoryStorage
 from protocol.new_batch import NewBatch
@@ -108,7 +108,7 @@ class Counter(Callers):
         self._group_id = group_id
 
     def send(self, event: Event, request: Request) -> None:
-        event.token = Ticket(request.answered)  # type: ignore[union-attr]
+        event.token = CallbackTicket(request.answered)  # type: ignore[union-attr]
         self._office.coordinator.submit(self._group_id, event)
 
 

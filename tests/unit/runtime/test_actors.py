@@ -5,7 +5,7 @@ from typing import Any
 
 from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.runtime.actor import GroupActor
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket, Ticket
 from protocol.errors import ErrorCode
 from tests.support.story import SESSION_MS, Callers, Request, offset
 from tests.unit.runtime.conftest import WRITE_TIMEOUT_MS, Office, settle
@@ -78,7 +78,7 @@ async def script(office: Office) -> list[Any]:
     results: list[Any] = []
 
     def note(name: str) -> Ticket:
-        return Ticket(lambda result: results.append((name, result)))
+        return CallbackTicket(lambda result: results.append((name, result)))
 
     group = office.group()
     members = [group.member(name, name) for name in "abc"]

@@ -8,7 +8,7 @@ import pytest
 from coordinator_server.group.context import Limits
 from coordinator_server.group.events import CommitOffsets, Heartbeat
 from coordinator_server.runtime.partition import PartitionState
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import OutcomeUnknown
 from protocol.errors import ErrorCode
 from protocol.records import OffsetCommitKey, decode_key
@@ -48,7 +48,7 @@ class Again:
         request = Request("OffsetCommit again")
         now = self._clock.monotonic_ms()
         read = [offset.to_bytes(8, "big") for offset in offsets]
-        return request if self._commit(read, Ticket(request.answered), now) else None
+        return request if self._commit.make(read, CallbackTicket(request.answered), now) else None
 
 
 def taken(request: Request | None) -> Request:

@@ -11,7 +11,7 @@ from coordinator_server.group.events import CommitOffsets, Heartbeat, Tick
 from coordinator_server.group.reasons import Outcome, RebalanceEvent
 from coordinator_server.runtime.failures import Failure
 from coordinator_server.runtime.partition import PartitionState
-from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import Fenced, OutcomeUnknown
 from protocol.errors import ErrorCode
 from tests.support.offsets import topics_of
@@ -255,7 +255,7 @@ async def test_an_answer_that_cannot_be_delivered_costs_nobody_elses(office: Off
 
 def test_a_request_answered_twice_is_a_bug() -> None:
     results: list[object] = []
-    ticket = Ticket(results.append)
+    ticket = CallbackTicket(results.append)
     pending = [ticket.is_pending]
     ticket.resolve(DONE)
     assert [*pending, ticket.is_pending] == [True, False]
