@@ -116,11 +116,12 @@ screenshots: $(VENV)/dev ## take the pictures in docs/screenshots with Chromium
 oracle: $(VENV)/dev ## compare with what Kafka 4.1.1 answers
 	$(BIN)/python -m tools.check_oracle
 
-bench: $(VENV)/dev ## measure beside Kafka and kfake (Go, Java, Maven); ARGS=--quick
+bench: $(VENV)/dev ## measure beside Kafka and kfake (Go, Java, Maven), compiled too (gcc); ARGS=--quick
+	@$(BIN)/python -m tools.c_compiler && $(MAKE) compiled || echo "measuring without the compiled server" >&2
 	$(BIN)/python -m benchmarks.micro --quiet
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.tails
-	$(if $(wildcard $(COMPILED_DIR)/made),$(BIN)/python -m benchmarks.tails --compiled)
+	@test ! -e $(COMPILED_DIR)/made || $(BIN)/python -m benchmarks.tails --compiled
 	$(BIN)/python -m benchmarks.side_by_side $(ARGS)
 
 profile: $(VENV)/dev ## see where a busy server's time goes (py-spy, Go); ARGS=Heartbeat

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import micro, observability, profiling, stored, tails, work
+from benchmarks import instructions, micro, observability, profiling, stored, tails, work
 from benchmarks.choice import chosen
 from benchmarks.tables import Measured, goals_table, measured_table, start_table, table
 from benchmarks.work import (
@@ -183,3 +183,28 @@ def test_stored_groups_lie_where_the_coordinator_looks_for_them() -> None:
 def test_what_observing_costs_is_judged_by_the_runs_beside_it() -> None:
     slower_and_slower = [10.0, 12.0, 14.0]
     assert observability.percent_more(slower_and_slower, [11.55, 13.65]) == pytest.approx(5.0)
+
+
+CALLGRIND = """\
+fn=(1) CPyDef_session___Session____serve'CPyDef_session___Session___receive
+12 30
+cfn=(2) malloc'list_append'CPyDef_session___Session____serve
+calls=2 0
+12 500
+fn=(2)
+7 400
++1 100
+fn=(3) epoll_wait'uv_run
+5 60
+fn=(1)
+* 8
+"""
+
+
+def test_instructions_count_for_our_innermost_function_and_not_twice_for_callers() -> None:
+    spent = instructions.attributed(CALLGRIND.splitlines(keepends=True))
+    assert spent == {"session.Session._serve": 538, "the event loop": 60}
+    assert list(instructions.rows_of(spent, 2, 1)) == [
+        ("all", "299"),
+        ("session.Session._serve", "269"),
+    ]

@@ -1,0 +1,195 @@
+"""Count the machine instructions of a request inside the compiled server: no noise, no clock.
+
+`python -m benchmarks.instructions [WORK ...]` after `make compiled`, with valgrind installed. The
+whole server is there; what is missing is the network. Every instruction is counted for the
+innermost function of ours that brought it about, so a lookup or a deallocation in Python's runtime
+counts for who asked for it.
+"""
+
+import argparse
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+from benchmarks.choice import chosen
+from benchmarks.servers import COMPILED, COMPILED_MADE, ROOT
+from benchmarks.tables import table
+from benchmarks.turn import CLIENTS, SETTINGS, WORKS, Client
+
+from coordinator_server.app import App
+from coordinator_server.clock import ManualClock
+from coordinator_server.config import load
+from coordinator_server.net.connection import Connection, Hub
+from coordinator_server.net.turns import Turns
+from coordinator_server.observe import log
+
+WARM_UP_ROUNDS: Final = 50
+CALLERS: Final = 14
+"""How far up callgrind tells who called; calls through the runtime are a few levels deep."""
+_OURS: Final = "CPyDef_"
+"""What mypyc puts before the name of a function."""
+
+
+# --- inside callgrind ---
+
+
+class Wire:
+    """Stands for the transport of a connection whose client waits for every answer."""
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self.arrived: asyncio.Future[None] | None = None
+
+    def write(self, _data: bytes) -> None:
+        """An answer leaves."""
+        self.answered += 1
+        if self.arrived is not None and not self.arrived.done():
+            self.arrived.set_result(None)
+
+    def get_extra_info(self, _name: str) -> Any:
+        """The other end."""
+        return ("127.0.0.1", 1)
+
+
+async def serve(name: str, rounds: int) -> None:
+    """Serve some requests of a work, and have the instructions of many rounds counted."""
+    make, _ = WORKS[name]
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        app = App(load(environ={}, flags={**SETTINGS, "log.dirs": directory}).config)
+        await app.start()
+        while not app.coordinator.is_ready:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+        hub: Hub = app.server._hub  # noqa: SLF001 - nobody else needs it
+        # Under callgrind all takes fifty times as long: a turn of the loop would be over at once.
+        hub.clock = ManualClock(time.monotonic_ns() // 1_000_000)
+        hub.turns = Turns(app._soon, hub.clock)  # noqa: SLF001
+        clients = [Client(app, number) for number in range(CLIENTS)]
+        for client in clients:
+            await client.join()
+        chunks = [make(client) for client in clients]
+        wires = [Wire() for _ in clients]
+        ends = []
+        for wire in wires:
+            ends.append(Connection(hub, "PLAINTEXT"))
+            ends[-1].connection_made(wire)  # type: ignore[arg-type]
+        await _rounds(WARM_UP_ROUNDS, ends, wires, chunks)
+        await asyncio.sleep(1)
+        _count("on")
+        await _rounds(rounds, ends, wires, chunks)
+        _count("off")
+        if any(wire.answered != WARM_UP_ROUNDS + rounds for wire in wires):
+            raise RuntimeError("not every request was answered")
+        # Nothing is lost: the files are gone with the directory.
+        os._exit(0)
+
+
+async def _rounds(
+    rounds: int, ends: list[Connection], wires: list[Wire], chunks: list[bytes]
+) -> None:
+    """Every client asks once and waits for its answer, again and again."""
+    loop = asyncio.get_running_loop()
+    for _ in range(rounds):
+        wires[-1].arrived = arrived = loop.create_future()
+        for end, chunk in zip(ends, chunks, strict=True):
+            end.data_received(chunk)
+        await arrived
+
+
+def _count(switch: str) -> None:
+    command = ["callgrind_control", "-i", switch, str(os.getpid())]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+# --- outside ---
+
+
+def measured(name: str, rounds: int) -> Counter[str]:
+    """Instructions of all requests of a work, by our innermost function."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        found = Path(directory) / "callgrind.out"
+        command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "-q"]
+        command += [f"--separate-callers={CALLERS}", f"--callgrind-out-file={found}"]
+        command += [sys.executable, "-m", "benchmarks.instructions", "--inside", name]
+        paths = {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{COMPILED}:{ROOT}"}
+        subprocess.run(
+            [*command, f"--rounds={rounds}"], cwd=ROOT, env={**os.environ, **paths}, check=True
+        )
+        with found.open() as lines:
+            return attributed(lines)
+
+
+def attributed(lines: Iterable[str]) -> Counter[str]:
+    """What a callgrind file says, by our innermost function; `the event loop` outside of any."""
+    names: dict[str, str] = {}
+    spent: Counter[str] = Counter()
+    function, is_call = "", False
+    for line in lines:
+        if named := re.match(r"c?fn=\((\d+)\)(?: (.*))?$", line):
+            number, name = named.groups()
+            if name is not None:
+                names[number] = _our_function(name)
+            if line.startswith("fn="):
+                function = names[number]
+        elif line.startswith("calls="):
+            is_call = True
+        elif line[:1] in "0123456789+-*" and line.strip():
+            if not is_call:
+                spent[function] += int(line.split()[1])
+            # What a call cost is what its callee has spent.
+            is_call = False
+    return spent
+
+
+def _our_function(chain: str) -> str:
+    """The innermost of ours in a name with its callers, as in `malloc'list_append'CPyDef_f`."""
+    ours = (name for name in chain.split("'") if name.startswith(_OURS))
+    return next(ours, "the event loop").removeprefix(_OURS).replace("___", ".").strip("_")
+
+
+def rows_of(spent: Counter[str], requests: int, top: int) -> Iterator[tuple[str, str]]:
+    """The most expensive functions, and all together."""
+    yield "all", f"{spent.total() / requests:,.0f}"
+    for name, instructions in spent.most_common(top):
+        yield name, f"{instructions / requests:,.0f}"
+
+
+def parsed() -> argparse.Namespace:
+    """The command line, which names works there are."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("works", nargs="*", metavar="WORK", help="part of a name; default: all")
+    parser.add_argument("--rounds", type=int, default=200, help="requests of each of 16 clients")
+    parser.add_argument("--top", type=int, default=12, help="functions to be named")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    arguments.works = chosen(parser, WORKS, arguments.works)
+    return arguments
+
+
+def main() -> int:
+    """Print a table for each work."""
+    arguments = parsed()
+    if arguments.inside:
+        log.configure(line_format="json", fd=os.open(os.devnull, os.O_WRONLY))
+        uvloop.run(serve(arguments.works[0], arguments.rounds))
+    if shutil.which("valgrind") is None or not COMPILED_MADE.exists():
+        print("nothing counted: it takes valgrind in PATH and `make compiled`", file=sys.stderr)
+        return 1
+    for name in arguments.works:
+        requests = arguments.rounds * CLIENTS * WORKS[name][1]
+        rows = rows_of(measured(name, arguments.rounds), requests, arguments.top)
+        print(table((name, "instructions"), rows, texts=1), end="\n\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
