@@ -3,17 +3,17 @@
 import math
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from coordinator_server.healthcheck import Unhealthy, find_coordinator
+from tools.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPILED = ROOT / "build/compiled"
@@ -70,16 +70,6 @@ def raise_priority() -> bool:
     except PermissionError:
         return False
     return True
-
-
-def free_port() -> int:
-    """A port nobody listens on now, and the next one neither."""
-    while True:
-        with socket.socket() as first, socket.socket() as second, suppress(OSError, OverflowError):
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            second.bind(("127.0.0.1", port + 1))
-            return port
 
 
 def await_coordinator(port: int, ended: Callable[[], bool]) -> float:
@@ -231,7 +221,7 @@ def kafka(core: int, directory: Path, settings: Mapping[str, str]) -> Iterator[R
     for needed in ("java", "mvn"):
         if shutil.which(needed) is None:
             raise CannotRun(f"there is no `{needed}` in PATH")
-    port = free_port()
+    port = free_port(in_a_row=2)  # its controller has the next one
     place = ["--port", str(port), "--dir", str(directory)]
     command = [sys.executable, "-m", "oracle", "kafka", *place]
     options = [part for pair in settings.items() for part in ("--set", "=".join(pair))]

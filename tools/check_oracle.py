@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coordinator_server.healthcheck import Unhealthy, find_coordinator
+from tools.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 30.0
@@ -54,11 +54,6 @@ RUNS = (
 )
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def _wait_until_healthy(server: subprocess.Popen[bytes], port: int) -> None:
     until = time.monotonic() + START_SECONDS
     while True:
@@ -98,7 +93,7 @@ def _check(port: int, run: Run) -> bool:
 
 def _serve_and_check(run: Run) -> bool:
     """Start a server with the settings of a run, in a folder of its own, and check it."""
-    port = _free_port()
+    port = free_port()
     settings = (
         *run.settings,
         f"listeners=PLAINTEXT://127.0.0.1:{port}",

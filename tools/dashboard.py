@@ -6,7 +6,6 @@ that scrapes a running server. Grafana draws them in its own way; this is no rep
 
 import asyncio
 import json
-import socket
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tools.demo import end
+from tools.ports import free_port
 
 DASHBOARD: Final = (
     Path(__file__).resolve().parent.parent
@@ -43,9 +43,7 @@ Series = tuple[str, list[tuple[float, float]]]
 @asynccontextmanager
 async def prometheus(program: str, folder: Path, target: str) -> AsyncIterator[str]:
     """A Prometheus that scrapes `target` each second; yields its URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     job = {"job_name": "coordinator", "static_configs": [{"targets": [target]}]}
     config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [job]}
     (folder / "prometheus.yml").write_text(json.dumps(config))  # which is YAML, too

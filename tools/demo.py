@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -18,6 +17,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from tools.ports import free_port
 
 TOPIC = "orders"
 PARTITIONS = 4
@@ -41,13 +42,6 @@ CAUSES = {
 
 class DemoFailed(Exception):
     """A step did not happen; says which."""
-
-
-def free_port() -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Screen:

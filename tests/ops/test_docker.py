@@ -15,7 +15,7 @@ import yaml
 from coordinator_server.config import load
 from tests.support.dockerfile import Instruction, stages
 from tests.support.processes import ROOT
-from tests.support.server import free_port
+from tools.ports import free_port
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = DOCKER / "Dockerfile"

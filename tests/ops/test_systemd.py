@@ -15,7 +15,7 @@ import pytest
 from coordinator_server.config import load
 from coordinator_server.systemd import Notifier
 from tests.support.processes import ROOT
-from tests.support.server import free_port
+from tools.ports import free_port
 
 UNIT = ROOT / "deploy" / "systemd" / "coordinator.service"
 

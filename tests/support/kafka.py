@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.servers import free_port
 from tests.support.processes import ROOT
 from tests.support.server import wait_until_it_answers
+from tools.ports import free_port
 
 ORACLE = ROOT / "tests" / "oracle"
 JARS = "from oracle.kafka import *; print(jars(DEFAULT_VERSION))"
@@ -78,7 +78,7 @@ class Kafka:
         self.directory = directory
         self.data = directory / "data"
         """Its log directory."""
-        self.port = free_port()
+        self.port = free_port(in_a_row=2)  # its controller has the next one
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.java_options = "-XX:TieredStopAtLevel=1"
         """What the JVM of the next start is given besides; this lets it start with less CPU."""

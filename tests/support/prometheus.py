@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.support.processes import ROOT
-from tests.support.server import free_port
+from tools.ports import free_port
 
 CONFIG = ROOT / "docker" / "prometheus" / "prometheus.yml"
 ALERTS = CONFIG.with_name("alerts.yml")

@@ -1,10 +1,8 @@
 """The server as a real process, to be killed and started again; or one that runs elsewhere."""
 
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,27 +13,12 @@ from typing import Self
 
 from tests.support.processes import ROOT
 from tests.support.wire import RawConnection
-
-PORTS = range(22_100, 23_000)
-"""Below the ports a system hands out by itself, so that a restart finds its port free."""
+from tools.ports import free_port
 
 EXTERNAL = "COORDINATOR_BOOTSTRAP"
 """Environment variable: `host:port` of a server to test in place of our own, such as a Kafka."""
 
 BUG = re.compile(r'Traceback|"level": "(error|critical)"|"event": "request_failed"')
-
-
-def free_port() -> int:
-    """A port nobody listens on; raises RuntimeError when there is none."""
-    for port in random.sample(PORTS, 100):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
-    raise RuntimeError(f"no free port between {PORTS.start} and {PORTS.stop - 1}")
 
 
 def wait_until_it_answers(bootstrap: str, within: float) -> None:

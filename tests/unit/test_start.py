@@ -1,7 +1,6 @@
 """What a starting server imports: its share of the time until the first answer."""
 
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -10,14 +9,10 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.healthcheck import Unhealthy, find_coordinator
+from tools.ports import free_port
 
 LATE = {"aiokafka", "hypothesis", "kio", "pydantic_settings", "rich", "scramp"}
 ONLY_FOR_HTTP = {"aiohttp", "prometheus_client"}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def wait_until_healthy(server: subprocess.Popen[bytes], port: int) -> None:
