@@ -7,7 +7,6 @@ Decoding is measured in records per second of CPU, the rest in records per secon
 import argparse
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from benchmarks.pipeline_log import LOG_PARTITIONS, Size, write
 from benchmarks.servers import CannotRun, kafka, two_cores
 
 from pipeline.errors import without_extra
+from tools.kafka_jars import NoJars, kafka_jars
 
 try:
     from pipeline.source.directory import DirectoryLog
@@ -29,8 +29,6 @@ try:
 except ModuleNotFoundError as missing:
     raise SystemExit(without_extra(missing)) from None
 
-ROOT = Path(__file__).resolve().parent.parent
-ORACLE = ROOT / "tests" / "oracle"
 DUMPED_PARTITIONS = 8
 """kafka-dump-log is slow: a part of the log tells its rate."""
 CONSUMER_SECONDS = 120
@@ -169,33 +167,17 @@ def _put_under(log: Path, data: Path) -> None:
         (data / name).unlink(missing_ok=True)
 
 
-def jars() -> str | None:
-    """The class path of Kafka 4.1.1; None, and a line that says why, where it cannot be had."""
-    if shutil.which("java") is None:
-        print("not measured beside Kafka's tools: no `java` in PATH")
-        return None
-    program = "from oracle.kafka import *; print(jars(DEFAULT_VERSION))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ORACLE, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        print("not measured beside Kafka's tools: its jars cannot be fetched with Maven")
-        return None
-    return f"{done.stdout.strip()}/*"
-
-
 def measure(log: Path) -> Iterator[Rate]:
     """Everything that can be measured here."""
     decoded = decode(log)
     yield decoded
     yield from parquet(log)
-    classes = jars()
-    if classes is not None:
+    try:
+        classes = f"{kafka_jars()}/*"
         yield dump_log(log, classes)
-        try:
-            yield consume(log, classes, decoded.records)
-        except CannotRun as error:
-            print(f"not measured beside a consumer: {error}")
+        yield consume(log, classes, decoded.records)
+    except (NoJars, CannotRun) as error:
+        print(f"not measured beside Kafka's tools: {error}")
 
 
 def main() -> None:

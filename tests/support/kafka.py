@@ -3,12 +3,9 @@
 Tests that need it call `kafka_libs()` first, which skips where there is no Java or no jars.
 """
 
-import fcntl
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -16,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import ROOT
 from tests.support.server import wait_until_it_answers
+from tools.kafka_jars import ORACLE, NoJars, kafka_jars
 from tools.ports import free_port
 
-ORACLE = ROOT / "tests" / "oracle"
-JARS = "from oracle.kafka import *; print(jars(DEFAULT_VERSION))"
 START_SECONDS = 90.0
 TOOL_SECONDS = 60.0
 
@@ -38,18 +33,11 @@ def kafka_libs() -> Path:
 
 @cache
 def _libs() -> Path | str:
-    """The folder, or in one line why there is none; one process at a time fetches."""
-    if shutil.which("java") is None:
-        return "a real Kafka needs Java 17: no `java` in PATH"
-    with (Path(tempfile.gettempdir()) / "kafka-jars.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(
-            [sys.executable, "-c", JARS], cwd=ORACLE, capture_output=True, text=True, check=False
-        )
-    if done.returncode:
-        last = (done.stderr.strip() or "no message").splitlines()[-1]
-        return f"a real Kafka needs its jars, which Maven fetches: {last}"
-    return Path(done.stdout.strip())
+    """The folder, or in one line why there is none."""
+    try:
+        return kafka_jars()
+    except NoJars as error:
+        return str(error)
 
 
 def kafka_tool(
