@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,11 +25,22 @@ import uvloop
 from benchmarks.choice import chosen
 from benchmarks.servers import COMPILED, COMPILED_MADE, ROOT
 from benchmarks.tables import table
-from benchmarks.turn import CLIENTS, SETTINGS, WORKS, Client
+from benchmarks.turn import (
+    CLIENTS,
+    CREATE,
+    MEMBERS,
+    REBALANCE,
+    WORKS,
+    Client,
+    Costs,
+    create,
+    gathered,
+    rebalance,
+    serving,
+)
 
 from coordinator_server.app import App
 from coordinator_server.clock import ManualClock
-from coordinator_server.config import load
 from coordinator_server.net.connection import Connection, Hub
 from coordinator_server.net.turns import Turns
 from coordinator_server.observe import log
@@ -36,6 +48,8 @@ from coordinator_server.observe import log
 WARM_UP_ROUNDS: Final = 50
 CALLERS: Final = 14
 """How far up callgrind tells who called; calls through the runtime are a few levels deep."""
+OUTSIDE: Final = "the event loop"
+"""What is done outside of every function of ours."""
 _OURS: Final = "CPyDef_"
 """What mypyc puts before the name of a function."""
 
@@ -62,35 +76,60 @@ class Wire:
 
 
 async def serve(name: str, rounds: int) -> None:
-    """Serve some requests of a work, and have the instructions of many rounds counted."""
+    """Do a work for a while, and have the instructions of many rounds counted."""
+    async with serving() as app:
+        if name == CREATE:
+            await _create(app, rounds)
+        elif name == REBALANCE:
+            await _rebalance(app, rounds)
+        else:
+            await _request(app, name, rounds)
+
+
+async def _create(app: App, rounds: int) -> None:
+    clients, spent = [Client(app, number) for number in range(CLIENTS)], Costs()
+    for number in range(WARM_UP_ROUNDS):
+        await create(clients, CLIENTS * number, spent)
+    with _counted():
+        for number in range(WARM_UP_ROUNDS, WARM_UP_ROUNDS + rounds):
+            await create(clients, CLIENTS * number, spent)
+
+
+async def _rebalance(app: App, rounds: int) -> None:
+    members = await gathered(app, MEMBERS)
+    with _counted():
+        for _ in range(_rebalances_in(rounds)):
+            await rebalance(members, Costs())
+
+
+def _rebalances_in(rounds: int) -> int:
+    return 1 + rounds // 100
+
+
+async def _request(app: App, name: str, rounds: int) -> None:
+    """The same request again and again, through all but the socket."""
     make, _ = WORKS[name]
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
-        app = App(load(environ={}, flags={**SETTINGS, "log.dirs": directory}).config)
-        await app.start()
-        while not app.coordinator.is_ready:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
-        hub: Hub = app.server._hub  # noqa: SLF001 - nobody else needs it
-        # Under callgrind all takes fifty times as long: a turn of the loop would be over at once.
-        hub.clock = ManualClock(time.monotonic_ns() // 1_000_000)
-        hub.turns = Turns(app._soon, hub.clock)  # noqa: SLF001
-        clients = [Client(app, number) for number in range(CLIENTS)]
-        for client in clients:
-            await client.join()
-        chunks = [make(client) for client in clients]
-        wires = [Wire() for _ in clients]
-        ends = []
-        for wire in wires:
-            ends.append(Connection(hub, "PLAINTEXT"))
-            ends[-1].connection_made(wire)  # type: ignore[arg-type]
-        await _rounds(WARM_UP_ROUNDS, ends, wires, chunks)
-        await asyncio.sleep(1)
-        _count("on")
+    hub: Hub = app.server._hub  # noqa: SLF001 - nobody else needs it
+    # Under callgrind all takes fifty times as long: a turn of the loop would be over at once.
+    hub.clock = ManualClock(time.monotonic_ns() // 1_000_000)
+    hub.turns = Turns(app._soon, hub.clock)  # noqa: SLF001
+    clients = [Client(app, number) for number in range(CLIENTS)]
+    for client in clients:
+        await client.join()
+    chunks = [make(client) for client in clients]
+    wires = [Wire() for _ in clients]
+    ends = []
+    for wire in wires:
+        ends.append(Connection(hub, "PLAINTEXT"))
+        ends[-1].connection_made(wire)  # type: ignore[arg-type]
+    await _rounds(WARM_UP_ROUNDS, ends, wires, chunks)
+    await asyncio.sleep(1)
+    with _counted():
         await _rounds(rounds, ends, wires, chunks)
-        _count("off")
-        if any(wire.answered != WARM_UP_ROUNDS + rounds for wire in wires):
-            raise RuntimeError("not every request was answered")
-        # Nothing is lost: the files are gone with the directory.
-        os._exit(0)
+    if any(wire.answered != WARM_UP_ROUNDS + rounds for wire in wires):
+        raise RuntimeError("not every request was answered")
+    for end in ends:
+        end.connection_lost(None)
 
 
 async def _rounds(
@@ -103,6 +142,14 @@ async def _rounds(
         for end, chunk in zip(ends, chunks, strict=True):
             end.data_received(chunk)
         await arrived
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    """Have the instructions counted meanwhile."""
+    _count("on")
+    yield
+    _count("off")
 
 
 def _count(switch: str) -> None:
@@ -129,7 +176,7 @@ def measured(name: str, rounds: int) -> Counter[str]:
 
 
 def attributed(lines: Iterable[str]) -> Counter[str]:
-    """What a callgrind file says, by our innermost function; `the event loop` outside of any."""
+    """What a callgrind file says, by our innermost function."""
     names: dict[str, str] = {}
     spent: Counter[str] = Counter()
     function, is_call = "", False
@@ -153,14 +200,23 @@ def attributed(lines: Iterable[str]) -> Counter[str]:
 def _our_function(chain: str) -> str:
     """The innermost of ours in a name with its callers, as in `malloc'list_append'CPyDef_f`."""
     ours = (name for name in chain.split("'") if name.startswith(_OURS))
-    return next(ours, "the event loop").removeprefix(_OURS).replace("___", ".").strip("_")
+    return next(ours, OUTSIDE).removeprefix(_OURS).replace("___", ".").strip("_")
 
 
-def rows_of(spent: Counter[str], requests: int, top: int) -> Iterator[tuple[str, str]]:
-    """The most expensive functions, and all together."""
-    yield "all", f"{spent.total() / requests:,.0f}"
+def operations(name: str, rounds: int) -> int:
+    """How many requests, or groups, are in so many rounds."""
+    if name == CREATE:
+        return CLIENTS * rounds
+    if name == REBALANCE:
+        return 2 * MEMBERS * _rebalances_in(rounds)
+    return CLIENTS * rounds * WORKS[name][1]
+
+
+def rows_of(spent: Counter[str], count: int, top: int) -> Iterator[tuple[str, str]]:
+    """All together, and the most expensive functions."""
+    yield "all", f"{spent.total() / count:,.0f}"
     for name, instructions in spent.most_common(top):
-        yield name, f"{instructions / requests:,.0f}"
+        yield name, f"{instructions / count:,.0f}"
 
 
 def parsed() -> argparse.Namespace:
@@ -171,7 +227,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--top", type=int, default=12, help="functions to be named")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    arguments.works = chosen(parser, WORKS, arguments.works)
+    arguments.works = chosen(parser, (*WORKS, CREATE, REBALANCE), arguments.works)
     return arguments
 
 
@@ -181,12 +237,15 @@ def main() -> int:
     if arguments.inside:
         log.configure(line_format="json", fd=os.open(os.devnull, os.O_WRONLY))
         uvloop.run(serve(arguments.works[0], arguments.rounds))
+        return 0
     if shutil.which("valgrind") is None or not COMPILED_MADE.exists():
         print("nothing counted: it takes valgrind in PATH and `make compiled`", file=sys.stderr)
         return 1
     for name in arguments.works:
-        requests = arguments.rounds * CLIENTS * WORKS[name][1]
-        rows = rows_of(measured(name, arguments.rounds), requests, arguments.top)
+        spent = measured(name, arguments.rounds)
+        if name in (CREATE, REBALANCE):
+            del spent[OUTSIDE]  # which is mostly the clients, who are in the process
+        rows = rows_of(spent, operations(name, arguments.rounds), arguments.top)
         print(table((name, "instructions"), rows, texts=1), end="\n\n")
     return 0
 

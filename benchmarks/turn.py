@@ -13,8 +13,8 @@ import pstats
 import struct
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import uvloop
@@ -206,21 +206,28 @@ REBALANCE = "rebalance of 1,000 members, per request"
 MEMBERS = 1_000
 
 
-async def measure(name: str, seconds: float, profile: cProfile.Profile | None) -> float:
-    """Microseconds of CPU per request."""
+@asynccontextmanager
+async def serving() -> AsyncIterator[App]:
+    """A server that is ready, with its log in a folder of its own."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         app = App(load(environ={}, flags={**SETTINGS, "log.dirs": directory}).config)
         await app.start()
         try:
             while not app.coordinator.is_ready:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.01)
-            if name == CREATE:
-                return await _creations(app, seconds, profile)
-            if name == REBALANCE:
-                return await _rebalances(app, seconds, profile)
-            return await _requests(app, name, seconds, profile)
+            yield app
         finally:
             await app.stop()
+
+
+async def measure(name: str, seconds: float, profile: cProfile.Profile | None) -> float:
+    """Microseconds of CPU per request."""
+    async with serving() as app:
+        if name == CREATE:
+            return await _creations(app, seconds, profile)
+        if name == REBALANCE:
+            return await _rebalances(app, seconds, profile)
+        return await _requests(app, name, seconds, profile)
 
 
 async def _requests(app: App, name: str, seconds: float, profile: cProfile.Profile | None) -> float:
@@ -242,13 +249,18 @@ async def _creations(app: App, seconds: float, profile: cProfile.Profile | None)
     clients = [Client(app, number) for number in range(CLIENTS)]
     with costs(profile) as spent:
         while time.process_time() - spent.begin < seconds:
-            for number, client in enumerate(clients, spent.count):
-                client.group, client.member = f"group-{number}", ""
-            await _all_join(clients, spent)
-            await _all_join(clients, spent)
-            await _all_sync(clients, [[client] for client in clients], spent)
+            await create(clients, spent.count, spent)
             spent.count += CLIENTS
     return spent.microseconds
+
+
+async def create(clients: list[Client], first: int, spent: "Costs") -> None:
+    """A group of one for each client, numbered from `first` on."""
+    for number, client in enumerate(clients, first):
+        client.group, client.member = f"group-{number}", ""
+    await _all_join(clients, spent)
+    await _all_join(clients, spent)
+    await _all_sync(clients, [[client] for client in clients], spent)
 
 
 async def _rebalances(app: App, seconds: float, profile: cProfile.Profile | None) -> float:
