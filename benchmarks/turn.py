@@ -141,7 +141,7 @@ def _join(client: Client) -> bytes:
     request = JoinGroupRequest(
         group_id=client.group,
         member_id=client.member,
-        session_timeout_ms=30_000,
+        session_timeout_ms=1_800_000,  # nobody leaves, however slow the machine is
         rebalance_timeout_ms=60_000,
         protocol_type=TYPE,
         protocols=[JoinGroupRequestProtocol(PROTOCOL, b"metadata")],
