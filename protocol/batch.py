@@ -13,6 +13,7 @@ from crc32c import crc32c
 
 from protocol.errors import Malformed
 from protocol.varints import TABULATED, VARINTS, varint
+from protocol.writing import Words
 
 MAGIC: Final = 2
 HEADER_BYTES: Final = 61
@@ -184,27 +185,24 @@ def _unusual_record(
     parts += _NULL if key is None else (varint(len(key)), key)
     parts += _NULL if value is None else (varint(len(value)), value)
     parts.append(varint(len(headers)))
-    known = _HEADER_NAMES
     for name, blob in headers:
         size = len(blob)
         length = VARINTS[size] if size < TABULATED else varint(size)
-        parts += (known.get(name) or _header_name(name), length, blob)
+        parts += (_HEADER_NAMES[name], length, blob)
     body = b"".join(parts)
     return varint(len(body)) + body
 
 
 _NULL: Final = (b"\x01",)
-_HEADER_NAMES: Final[dict[str, bytes]] = {}
-"""There are a few, and a record has a dozen."""
-_MOST_NAMES: Final = 64
 
 
 def _header_name(name: str) -> bytes:
     raw = name.encode()
-    encoded = varint(len(raw)) + raw
-    if len(_HEADER_NAMES) < _MOST_NAMES:
-        _HEADER_NAMES[name] = encoded
-    return encoded
+    return varint(len(raw)) + raw
+
+
+_HEADER_NAMES: Final = Words(_header_name)
+"""A record has a dozen of them."""
 
 
 # --- walking ---

@@ -51,10 +51,8 @@ def request_decoder(api_key: int, version: int) -> Decoder:
     numbers = _NUMBERS.get(api_key)
     if numbers is None:
         return compile_decoder(api.request, version, flexible=flexible)
-    tails = Tails()
-    decode = compile_decoder(
-        api.request, version, flexible=flexible, own_until="member_id", tails=tails
-    )
+    tails = Tails("member_id")
+    decode = compile_decoder(api.request, version, flexible=flexible, tails=tails)
     return Heads(api.request, numbers, tails, decode).decode if flexible else decode
 
 

@@ -17,8 +17,9 @@ MOST_BYTES: Final = 16_384
 """Of a frame; laying out longer ones would take long."""
 
 
-_ID: Final = slice(8, 12)
-"""Where the correlation id is, behind the frame's length."""
+_ID_AT: Final = 8
+_ID_END: Final = 12
+"""Where the correlation id is, counted from the frame's length."""
 
 
 class CommitFrame:
@@ -36,7 +37,7 @@ class CommitFrame:
             raise ValueError("a frame that cannot be laid out")
         chunk = len(frame).to_bytes(4, "big") + frame
         mask, layout, at = bytearray(b"\xff" * len(chunk)), "", 0
-        mask[_ID] = bytes(4)
+        mask[_ID_AT:_ID_END] = bytes(_ID_END - _ID_AT)
         zeros, ones = encode(_with_offsets(request, 0)), encode(_with_offsets(request, -1))
         holes = [4 + body + each for each in _holes(zeros, ones)]
         for hole in holes:
@@ -49,8 +50,9 @@ class CommitFrame:
         self._constant = int.from_bytes(chunk, "little") & self._mask
         self._only = holes[0] if len(holes) == 1 else 0
         """Where the offset of a request with a single one is."""
-        hole = self._only or 12
-        self._begin, self._middle, self._end = chunk[:8], chunk[12:hole], chunk[hole + 8 :]
+        self._begin = chunk[:_ID_AT]
+        self._middle = chunk[_ID_END : self._only]
+        self._end = chunk[self._only + 8 :]
         """What is round it and round the correlation id."""
 
     def offsets_of(self, chunk: bytes) -> Sequence[bytes] | None:
@@ -62,9 +64,9 @@ class CommitFrame:
             return None
         only = self._only
         if only:
-            if chunk[12:only] != self._middle or chunk[only + 8 :] != self._end:
+            if chunk[_ID_END:only] != self._middle or chunk[only + 8 :] != self._end:
                 return None
-            return (chunk[only : only + 8],) if chunk[:8] == self._begin else None
+            return (chunk[only : only + 8],) if chunk[:_ID_AT] == self._begin else None
         if int.from_bytes(chunk, "little") & self._mask != self._constant:
             return None
         return self._unpack(chunk)

@@ -27,29 +27,20 @@ class Place(NamedTuple):
     metadata: str
 
 
-class _Time:
-    """A timestamp as it stands in a value."""
-
-    __slots__ = ("milliseconds", "packed")
-
-    def __init__(self, milliseconds: int) -> None:
-        self.milliseconds = milliseconds
-        self.packed = milliseconds.to_bytes(8, "big")
-
-
 class _Times:
-    """Remembers the last one: all commits of a millisecond have the same."""
+    """Timestamps as they stand in values; all commits of a millisecond have the same."""
 
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        self._last = _Time(0)
+        self._last = (-1, b"")
 
     def packed(self, milliseconds: int) -> bytes:
-        time = self._last
-        if time.milliseconds != milliseconds:
-            time = self._last = _Time(milliseconds)
-        return time.packed
+        last, packed = self._last
+        if last != milliseconds:
+            packed = milliseconds.to_bytes(8, "big")
+            self._last = (milliseconds, packed)
+        return packed
 
 
 _times: Final = _Times()

@@ -73,14 +73,9 @@ def compile_decoder(
     version: int,
     *,
     flexible: bool,
-    own_until: str = "",
     tails: Tails | None = None,
 ) -> Decoder:
-    """A decoder of a version of a message.
-
-    What follows the field `own_until` is expected to be the same in many messages, which then
-    share the values in `tails`.
-    """
+    """A decoder of a version of a message, which may share what is the same in many others."""
     title = f"{entity.__name__} v{version}"
     source = Source()
     source.refer("Malformed", Malformed)
@@ -88,7 +83,7 @@ def compile_decoder(
     with source.block("def decode(b, p, end):"):
         source.line("start = p")
         with source.block("try:"):
-            _Writer(source, version, flexible).whole(entity, own_until, tails)
+            _Writer(source, version, flexible).whole(entity, tails)
         with source.block("except (IndexError, StructError):"):
             source.line(f"raise Malformed(f'{title} ends early: {{end - start}} bytes') from None")
         with source.block("except Malformed as error:"):
@@ -112,12 +107,9 @@ class _Writer:
         for helper in _HELPERS:
             source.refer(helper.__name__, helper)
 
-    def whole(self, entity: type[Any], own_until: str, tails: Tails | None) -> None:
+    def whole(self, entity: type[Any], tails: Tails | None) -> None:
         """Read a message that has to end at `end`."""
-        if tails is None:
-            made = self.entity(entity)
-        else:
-            made = self._in_two_parts(entity, own_until, tails)
+        made = self.entity(entity) if tails is None else self._in_two_parts(entity, tails)
         self._end()
         self.source.line(f"return {made}")
 
@@ -134,10 +126,10 @@ class _Writer:
         values = self._fields(entity, fields, ends=True)
         return f"{self.source.refer(entity.__name__, entity)}({', '.join(values)})"
 
-    def _in_two_parts(self, entity: type[Any], own_until: str, tails: Tails) -> str:
+    def _in_two_parts(self, entity: type[Any], tails: Tails) -> str:
         """Read the fields of a message, unless the bytes behind one of them are known."""
         fields = layout(entity, self.version)
-        split = [field.name for field in fields].index(own_until) + 1
+        split = [field.name for field in fields].index(tails.behind) + 1
         own = self._fields(entity, fields[:split], ends=False)
         self.flush()
         self.source.refer("tails", tails)

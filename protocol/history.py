@@ -32,13 +32,13 @@ The counts are exact, the arrays may have been cut. No value is larger than `MAX
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import Malformed
 from protocol.reader import Reader
 from protocol.varints import ONE_BYTE, uvarint
-from protocol.writing import text_bytes
+from protocol.writing import Words, text_bytes
 
 REBALANCE_HISTORY_TYPE: Final = 32766
 HISTORY_VERSION: Final = 0
@@ -102,8 +102,7 @@ class HistoryCounts(NamedTuple):
     rounds: int
 
 
-@dataclass(slots=True, init=False)
-class RebalanceHistoryValue:
+class RebalanceHistoryValue(NamedTuple):
     """A finished rebalance; `started_ms` and `ended_ms` are wall-clock times."""
 
     sequence: int
@@ -124,46 +123,6 @@ class RebalanceHistoryValue:
     evicted: Sequence[HistoryMember]
     waited_for: Sequence[HistoryWait]
     rounds: Sequence[HistoryRound]
-
-    def __init__(
-        self,
-        sequence: int,
-        generation_before: int,
-        generation_after: int,
-        started_ms: int,
-        ended_ms: int,
-        join_phase_ms: int,
-        sync_phase_ms: int,
-        reason: str,
-        outcome: str,
-        state_before: str,
-        culprit: HistoryMember,
-        client_reason: str | None,
-        counts: HistoryCounts,
-        joined: Sequence[HistoryMember],
-        left: Sequence[HistoryMember],
-        evicted: Sequence[HistoryMember],
-        waited_for: Sequence[HistoryWait],
-        rounds: Sequence[HistoryRound],
-    ) -> None:
-        self.sequence = sequence
-        self.generation_before = generation_before
-        self.generation_after = generation_after
-        self.started_ms = started_ms
-        self.ended_ms = ended_ms
-        self.join_phase_ms = join_phase_ms
-        self.sync_phase_ms = sync_phase_ms
-        self.reason = reason
-        self.outcome = outcome
-        self.state_before = state_before
-        self.culprit = culprit
-        self.client_reason = client_reason
-        self.counts = counts
-        self.joined = joined
-        self.left = left
-        self.evicted = evicted
-        self.waited_for = waited_for
-        self.rounds = rounds
 
 
 class HistoryHead(NamedTuple):
@@ -219,8 +178,7 @@ def encode_history(value: RebalanceHistoryValue) -> PackedHistory:
     limit = max(map(len, _lists(value)))
     while len(raw) > MAX_HISTORY_BYTES:
         limit //= 2
-        value = replace(
-            value,
+        value = value._replace(
             joined=value.joined[:limit],
             left=value.left[:limit],
             evicted=value.evicted[:limit],
@@ -242,7 +200,7 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
         told += (_number(numbers, member), waited_ms.to_bytes(8, "big", signed=True))
     told.append(uvarint(len(value.rounds) + 1))
     for reason, member, client_reason in value.rounds:
-        told += (_word(reason), _number(numbers, member), _nullable(client_reason))
+        told += (_WORDS[reason], _number(numbers, member), _nullable(client_reason))
     told.append(b"\0")
     joined = _numbers(numbers, value.joined)
     left = _numbers(numbers, value.left)
@@ -266,9 +224,9 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
             awaited,
             rounds,
         ),
-        _word(value.reason),
-        _word(value.outcome),
-        _word(value.state_before),
+        _WORDS[value.reason],
+        _WORDS[value.outcome],
+        _WORDS[value.state_before],
         uvarint(len(numbers) + 1),
     ]
     for member_id, instance_id, client_id, host in numbers:
@@ -294,20 +252,6 @@ _CULPRIT: Final = uvarint(0)
 """The culprit is mentioned first."""
 
 
-def _word(word: str) -> bytes:
-    """The name of a reason, an outcome or a state: there are a few of each."""
-    known = _WORDS.get(word)
-    if known is None:
-        known = _text(word)
-        if len(_WORDS) < _MOST_WORDS:
-            _WORDS[word] = known
-    return known
-
-
-_WORDS: Final[dict[str, bytes]] = {}
-_MOST_WORDS: Final = 256
-
-
 def cut_text(text: str, limit: int = MAX_HISTORY_TEXT) -> bytes:
     """The UTF-8 of a text, cut to `limit` bytes between two characters."""
     raw = text.encode("utf-8", "replace")
@@ -322,6 +266,10 @@ def _text(text: str) -> bytes:
         return ONE_BYTE[len(raw) + 1] + raw
     raw = cut_text(text)
     return uvarint(len(raw) + 1) + raw
+
+
+_WORDS: Final = Words(_text)
+"""The names of reasons, outcomes and states."""
 
 
 def _nullable(text: str | None) -> bytes:

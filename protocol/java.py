@@ -15,14 +15,8 @@ MOST_REMEMBERED: Final = 65_536
 
 def java_hash(text: str) -> int:
     """`String.hashCode`: over UTF-16 units, as a signed 32-bit number."""
-    if len(text) <= _PIECE and text.isascii():
-        return _hash_of_few(text.encode())
-    result = 0
-    units = _units(text)
-    for at in range(0, len(units), _PIECE):
-        piece = units[at : at + _PIECE]
-        # What 31 * result + unit comes to, in one go for the whole piece.
-        result = result * _POWERS[len(piece)] + sum(map(mul, reversed(piece), _POWERS)) & _MASK
+    is_short = len(text) <= _PIECE and text.isascii()
+    result = _hash_of_few(text.encode()) if is_short else _hash_of_many(_units(text))
     return result - (1 << 32) if result >= 1 << 31 else result
 
 
@@ -30,7 +24,16 @@ def _hash_of_few(units: bytes) -> int:
     result = 0
     for unit in units:
         result = 31 * result + unit & _MASK
-    return result - (1 << 32) if result >= 1 << 31 else result
+    return result
+
+
+def _hash_of_many(units: Sequence[int]) -> int:
+    result = 0
+    for at in range(0, len(units), _PIECE):
+        piece = units[at : at + _PIECE]
+        # What 31 * result + unit comes to, in one go for the whole piece.
+        result = result * _POWERS[len(piece)] + sum(map(mul, reversed(piece), _POWERS)) & _MASK
+    return result
 
 
 def _units(text: str) -> Sequence[int]:

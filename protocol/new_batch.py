@@ -24,32 +24,22 @@ from protocol.batch_records import read_records
 _pack_int: Final = Struct(">i").pack
 
 
-class _Head:
-    """What the checksum covers of the header of a batch."""
-
-    __slots__ = ("packed", "records", "timestamp")
-
-    def __init__(self, timestamp: int, records: int) -> None:
-        self.timestamp = timestamp
-        self.records = records
-        self.packed = CHECKED.pack(
-            0, records - 1, timestamp, timestamp, NO_PRODUCER_ID, -1, NO_SEQUENCE, records
-        )
-
-
 class _Heads:
-    """Remembers the last one: those of a millisecond with as many records are the same."""
+    """What the checksum covers of headers: alike in a millisecond for as many records."""
 
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        self._last = _Head(0, 1)
+        self._last = (0, 0, b"")
 
     def packed(self, timestamp: int, records: int) -> bytes:
-        head = self._last
-        if head.timestamp != timestamp or head.records != records:
-            head = self._last = _Head(timestamp, records)
-        return head.packed
+        last_timestamp, last_records, packed = self._last
+        if last_timestamp != timestamp or last_records != records:
+            packed = CHECKED.pack(
+                0, records - 1, timestamp, timestamp, NO_PRODUCER_ID, -1, NO_SEQUENCE, records
+            )
+            self._last = (timestamp, records, packed)
+        return packed
 
 
 _heads: Final = _Heads()

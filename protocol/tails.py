@@ -16,7 +16,12 @@ MOST_TAILS: Final = 64
 class Tails(dict[bytes | None, tuple[Any, ...]]):
     """The values of fields by the bytes they were read from; nobody changes them."""
 
-    __slots__ = ()
+    __slots__ = ("behind",)
+
+    def __init__(self, behind: str) -> None:
+        super().__init__()
+        self.behind = behind
+        """The last field a request has of its own."""
 
     def remember(self, tail: bytes | None, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Keep what has been read of a tail; of none where it is too long."""

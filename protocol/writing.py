@@ -1,13 +1,30 @@
 """Writes the primitive types of Kafka's wire format, for what no message schema describes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from protocol.reader import Tag
 from protocol.varints import uvarint
 
+MOST_WORDS: Final = 256
 _SHORTS: Final = [number.to_bytes(2, "big") for number in range(0x100)]
 """The lengths of nearly all texts."""
+
+
+class Words(dict[str, bytes]):
+    """The encoded forms of words, of which `MOST_WORDS` are kept: there are a few."""
+
+    __slots__ = ("_encode",)
+
+    def __init__(self, encode: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self._encode = encode
+
+    def __missing__(self, word: str) -> bytes:
+        encoded = self._encode(word)
+        if len(self) < MOST_WORDS:
+            self[word] = encoded
+        return encoded
 
 
 def text_bytes(text: str | None) -> bytes:

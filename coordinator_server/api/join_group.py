@@ -11,10 +11,10 @@ from typing import Final
 from coordinator_server.api.call import Call
 from coordinator_server.api.refusing import empty_group_id, not_authorized, refused
 from coordinator_server.api.services import Services
+from coordinator_server.api.ticket import CallTicket
 from coordinator_server.group.effects import Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Join
 from coordinator_server.ports import Operation, Resource
-from coordinator_server.runtime.ticket import Ticket
 from protocol.errors import ErrorCode
 from protocol.join_answers import follower_joined, leader_joined, not_joined
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -81,14 +81,10 @@ def _check(call: Call, request: JoinGroupRequest, services: Services) -> ErrorCo
     return None
 
 
-class _Joining(Ticket):
+class _Joining(CallTicket):
     """Of a member whose join phase has not ended."""
 
-    __slots__ = ("_call",)
-
-    def __init__(self, call: Call) -> None:
-        super().__init__()
-        self._call = call
+    __slots__ = ()
 
     def deliver(self, result: Result) -> None:
         """See Ticket."""

@@ -17,6 +17,7 @@ from coordinator_server.api.call import Call
 from coordinator_server.api.readable import readable_partitions
 from coordinator_server.api.refusing import not_authorized, not_readable
 from coordinator_server.api.services import Services
+from coordinator_server.api.ticket import CallTicket
 from coordinator_server.group.effects import Committed, Refuse, Result
 from coordinator_server.group.events import CommitOffsets
 from coordinator_server.ports import Operation, Resource
@@ -38,14 +39,13 @@ _READ: Final = Operation.READ
 _GROUP: Final = Resource.GROUP
 
 
-class _Commit(Ticket):
+class _Commit(CallTicket):
     """What was asked, and what of it is put before the group."""
 
-    __slots__ = ("_call", "_refused", "_request", "topics")
+    __slots__ = ("_refused", "_request", "topics")
 
     def __init__(self, call: Call, request: OffsetCommitRequest, services: Services) -> None:
-        super().__init__()
-        self._call = call
+        super().__init__(call)
         self._request = request
         self._refused: dict[tuple[str, int], ErrorCode] = {}
         """Errors by topic and partition."""
@@ -175,7 +175,7 @@ class Later(registry.Later):
         for topic, last in self._partitions:
             if readable_partitions(caller, topic, services)[0] <= last:
                 return False
-        return self._recommittal.make(offsets, _Recommitted(self, call), call.now_ms)
+        return self._recommittal.make(offsets, _Recommitted(call, self), call.now_ms)
 
     def answer(self, call: Call, result: Result) -> None:
         """Answer with the group's verdict."""
@@ -185,15 +185,14 @@ class Later(registry.Later):
             call.answer_body(self._success)
 
 
-class _Recommitted(Ticket):
+class _Recommitted(CallTicket):
     """Of a commit that has come again."""
 
-    __slots__ = ("_call", "_later")
+    __slots__ = ("_later",)
 
-    def __init__(self, later: Later, call: Call) -> None:
-        super().__init__()
+    def __init__(self, call: Call, later: Later) -> None:
+        super().__init__(call)
         self._later = later
-        self._call = call
 
     def deliver(self, result: Result) -> None:
         """See Ticket."""

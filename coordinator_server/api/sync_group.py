@@ -9,10 +9,10 @@ from typing import Final
 from coordinator_server.api.call import Call
 from coordinator_server.api.refusing import empty_group_id, not_authorized, refused
 from coordinator_server.api.services import Services
+from coordinator_server.api.ticket import CallTicket
 from coordinator_server.group.effects import Refuse, Result, Rule, Synced
 from coordinator_server.group.events import Sync
 from coordinator_server.ports import Operation, Resource
-from coordinator_server.runtime.ticket import Ticket
 from protocol.errors import ErrorCode
 from protocol.join_answers import synced
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -61,14 +61,10 @@ def _check(call: Call, request: SyncGroupRequest, services: Services) -> ErrorCo
     return None if request.group_id else empty_group_id(call, services, request.member_id)
 
 
-class _Syncing(Ticket):
+class _Syncing(CallTicket):
     """Of a member that waits for its assignment."""
 
-    __slots__ = ("_call",)
-
-    def __init__(self, call: Call) -> None:
-        super().__init__()
-        self._call = call
+    __slots__ = ()
 
     def deliver(self, result: Result) -> None:
         """See Ticket."""

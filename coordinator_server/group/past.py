@@ -18,6 +18,7 @@ from coordinator_server.group.reasons import (
     Waited,
 )
 from protocol.history import (
+    HistoryCounts,
     PackedHistory,
     RebalanceHistoryKey,
     RebalanceHistoryValue,
@@ -101,7 +102,7 @@ def pack(event: RebalanceEvent) -> PackedHistory:
     """Members, waits and rounds are tuples of the same fields on both sides."""
     joined, left, evicted, waited_for, rounds = event.counts
     members = event.members_before, event.members_after
-    counts: Any = (*members, joined, left, evicted, waited_for, rounds)
+    counts = HistoryCounts(*members, joined, left, evicted, waited_for, rounds)
     return encode_history(
         RebalanceHistoryValue(
             event.sequence,

@@ -153,12 +153,12 @@ class Counters:
     @property
     def requests(self) -> dict[tuple[int, int], int]:
         """How many were answered, by API key and error code."""
-        counted = {
+        return {
             (api_key, error): count
             for api_key, counts in self.apis.items()
             for error, count in ((0, counts.accepted), *counts.refused.items())
+            if count
         }
-        return {key: count for key, count in counted.items() if count}
 
     def compacted(self, seconds: float) -> None:
         """Count a compaction that came to its end."""

@@ -60,21 +60,25 @@ def _culprits(members: Sequence[Culprit], limit: int | None, culprit: Culprit, t
     """Most often there is none, or only the culprit, of which is known what is told."""
     if not members:
         return "[]"
-    forms = [told if member is culprit else _culprit(member) for member in members[:limit]]
-    return f"[{', '.join(forms)}]"
+    return _list([told if member is culprit else _culprit(member) for member in members[:limit]])
 
 
 def _waits(waits: Sequence[Waited], limit: int | None) -> str:
-    return f"[{', '.join([_waited(waited) for waited in waits[:limit]])}]" if waits else "[]"
+    return _list([_waited(waited) for waited in waits[:limit]]) if waits else "[]"
 
 
 def _rounds(rounds: Sequence[Round], limit: int | None, culprit: Culprit, told: str) -> str:
-    forms = [
-        f'{{"reason": {quoted(entry.reason)}, '
-        f'"culprit": {told if entry.culprit is culprit else _culprit(entry.culprit)}, '
-        f'"client_reason": {_text(entry.client_reason)}}}'
-        for entry in rounds[:limit]
-    ]
+    return _list(
+        [
+            f'{{"reason": {quoted(entry.reason)}, '
+            f'"culprit": {told if entry.culprit is culprit else _culprit(entry.culprit)}, '
+            f'"client_reason": {_text(entry.client_reason)}}}'
+            for entry in rounds[:limit]
+        ]
+    )
+
+
+def _list(forms: list[str]) -> str:
     return f"[{', '.join(forms)}]"
 
 

@@ -188,7 +188,6 @@ class Tenure:
         self, actor: GroupActor, repeat: RepeatedCommit, offsets: Sequence[bytes], token: Token
     ) -> None:
         """What `carry_out` does for a repeated commit, which its group has accepted."""
-        replies = [Reply(token, repeat.accepted)]
         try:
             encoded = self.writer.append_again(actor, repeat.template, offsets, self._context)
             actor.group.commit_again(repeat, encoded)
@@ -197,10 +196,7 @@ class Tenure:
             effects.reply(token, repeat.accepted)
             raise TurnFailed(repeat.asked, effects) from bug
         self._watch()
-        if self.ended:
-            self._settle(actor, repeat.asked, replies, ())
-        else:
-            self.writer.hold(Leaving(actor, repeat.asked, replies, (), was_held=True))
+        self._settle(actor, repeat.asked, [Reply(token, repeat.accepted)], ())
 
     def _settle(
         self,

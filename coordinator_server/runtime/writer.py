@@ -142,6 +142,7 @@ class Writer:
 
     def _begin(self, ctx: Context) -> NewBatch:
         if self.durable + len(self._appends) == self._number:
+            # One begun before, with which nothing went out, has left its place.
             self._appends[-1].begun = ctx.now
         else:
             self._appends.append(_Append(ctx.now))

@@ -8,6 +8,7 @@ every log on its own.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
@@ -45,7 +46,7 @@ class FlushPolicy(StrEnum):
     """When the system likes."""
 
 
-class Waiter:
+class Waiter(ABC):
     """Who waits until everything that a log has just now is safe under the policy."""
 
     __slots__ = ("end", "log")
@@ -55,9 +56,9 @@ class Waiter:
         self.end = log.end_offset
         """Where the log ends."""
 
+    @abstractmethod
     def flushed(self, error: OSError | None) -> None:
         """Called once: with None when it is safe, or with what went wrong."""
-        raise NotImplementedError
 
 
 class _WaitingFuture(Waiter):

@@ -79,7 +79,7 @@ def test_what_is_malformed_is_so_each_time() -> None:
 
 
 def test_no_more_is_kept_than_there_are_kinds_of_members() -> None:
-    tails = Tails()
+    tails = Tails("member_id")
     for number in range(10 * MOST_TAILS):
         assert tails.remember(b"%d" % number, (number,)) == (number,)
         assert len(tails) <= MOST_TAILS
