@@ -30,10 +30,8 @@ TESTS: Final = "tests/unit/group"
 LONGEST_SECONDS: Final = 40
 """A mutant whose tests take more of a processor hangs."""
 MOST_MEMORY: Final = 4 * 1024**3
-OPTIONS: Final = (
-    *("-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0"),
-    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
-)
+OPTIONS: Final = ("-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0", "--assert=plain")
+"""Plain: what rewrites the asserts of a plugin's whole package would import it unchanged."""
 SURVIVED, KILLED, BROKEN = pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, 70
 
 Spawn = Callable[[Mutation, Collection[str]], int]
@@ -97,11 +95,14 @@ def _measure(source: str, folder: Path) -> int:
 
 
 def wait() -> tuple[int, bool]:
-    """Wait for one process: its id, and whether all its tests passed. Exits if none ran."""
+    """Wait for one process: its id, and whether all its tests passed.
+
+    Exits if none ran, or if nothing was changed.
+    """
     pid, status = os.wait()
     code = os.waitstatus_to_exitcode(status)
     if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED, BROKEN):
-        sys.exit(f"a process ended with {code!r}: no test was run")
+        sys.exit(f"a process ended with {code!r}: no test was run with the change")
     return pid, code == SURVIVED
 
 
@@ -194,9 +195,11 @@ def spawn_with_import(mutation: Mutation, tests: Collection[str]) -> int:
     if pid:
         return pid
     _bound()
-    sys.meta_path.insert(0, _Changed(mutation))
+    changed = _Changed(mutation)
+    sys.meta_path.insert(0, changed)
     files = sorted({test.split("::")[0] for test in tests})
-    os._exit(int(pytest.main([*OPTIONS, *files], plugins=[_Select(tests)])))
+    code = pytest.main([*OPTIONS, *files], plugins=[_Select(tests)])
+    os._exit(int(code) if changed.imported else BROKEN)
 
 
 class _Select:
@@ -215,6 +218,7 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, mutation: Mutation) -> None:
         self._mutation = mutation
         self._name = _module_name(mutation.path)
+        self.imported = False
 
     def find_spec(
         self,
@@ -229,5 +233,6 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the changed source."""
+        self.imported = True
         code = compile(self._mutation.source, self._mutation.path, "exec", dont_inherit=True)
         exec(code, module.__dict__)  # noqa: S102 - that is what this is for

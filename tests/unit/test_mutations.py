@@ -1,11 +1,13 @@
 """The wrong changes that `make mutate` tries."""
 
 import ast
+import subprocess
+import sys
 from textwrap import dedent
 
 import pytest
 
-from tools.mutate import GROUP, LEFT_OUT, all_mutations, explained, modules
+from tools.mutate import GROUP, LEFT_OUT, ROOT, all_mutations, explained, modules
 from tools.mutations import Mutation, enum_members, mutations
 
 MEMBERS = {"Color": ("RED", "GREEN", "BLUE")}
@@ -163,3 +165,35 @@ def test_a_survivor_is_explained_by_a_line_that_names_place_and_change() -> None
     assert explained(mutation, ["| `a.py::f` | `g() => pass` | because |"])
     assert not explained(mutation, ["| `a.py::f` | `h() => pass` | because |"])
     assert not explained(mutation, ["| `a.py::h` | `g() => pass` | because |"])
+
+
+# --- changes that are made before a module is imported ---
+
+TRY = """
+from tools.mutants import spawn_with_import, wait
+from tools.mutate import all_mutations
+
+change = "ClassicGroupState.EMPTY => ClassicGroupState.PREPARING_REBALANCE"
+(mutation,) = [mutation for mutation in all_mutations() if mutation.change == change]
+test = "test_a_simple_group_is_described_as_empty"
+spawn_with_import(mutation, [f"tests/unit/group/test_groups.py::{test}"])
+print("survived" if wait()[1] else "killed")
+"""
+
+
+def tried(code: str) -> tuple[str, str]:
+    """What a process says that tries a mutation, and why it gave up."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip(), done.stderr.strip()
+
+
+def test_a_change_outside_of_functions_is_seen_by_tests_of_what_it_changes() -> None:
+    assert tried(TRY)[0] == "killed"
+
+
+def test_a_change_that_comes_too_late_to_be_imported_counts_neither_way() -> None:
+    said, why = tried(f"import coordinator_server.group.classic.state{TRY}")
+    assert said == ""
+    assert "no test was run with the change" in why
