@@ -18,7 +18,6 @@ from coordinator_server.group.reasons import (
     Waited,
 )
 from protocol.history import (
-    HistoryCounts,
     PackedHistory,
     RebalanceHistoryKey,
     RebalanceHistoryValue,
@@ -98,33 +97,29 @@ class PastEvents(Sequence[RebalanceEvent]):
 
 def pack(event: RebalanceEvent) -> PackedHistory:
     """A finished rebalance as the value of its record."""
-    same: Any = event
-    """Members, waits and rounds are tuples of the same fields on both sides."""
-    joined, left, evicted, waited_for, rounds = event.counts
-    members = event.members_before, event.members_after
-    counts = HistoryCounts(*members, joined, left, evicted, waited_for, rounds)
-    return encode_history(
-        RebalanceHistoryValue(
-            event.sequence,
-            event.generation_before,
-            event.generation_after,
-            event.started_ms,
-            event.ended_ms,
-            event.join_phase_ms,
-            event.sync_phase_ms,
-            event.reason,
-            event.outcome,
-            event.state_before,
-            same.culprit,
-            event.client_reason,
-            counts,
-            same.joined,
-            same.left,
-            same.evicted,
-            same.waited_for,
-            same.rounds,
-        )
+    # Members, waits and rounds are tuples of the same fields on both sides, and so are counts.
+    # A call with as many arguments would take as long as all the rest.
+    value = (
+        event.sequence,
+        event.generation_before,
+        event.generation_after,
+        event.started_ms,
+        event.ended_ms,
+        event.join_phase_ms,
+        event.sync_phase_ms,
+        event.reason,
+        event.outcome,
+        event.state_before,
+        event.culprit,
+        event.client_reason,
+        (event.members_before, event.members_after, *event.counts),
+        event.joined,
+        event.left,
+        event.evicted,
+        event.waited_for,
+        event.rounds,
     )
+    return encode_history(RebalanceHistoryValue._make(value))
 
 
 def unpack(group_id: str, raw: PackedHistory) -> RebalanceEvent:
