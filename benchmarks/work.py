@@ -85,7 +85,7 @@ class Pace:
     warm_up_seconds: float
     """Before it."""
     repeats: int
-    """Runs of each work, of which the median is shown; group creation runs once."""
+    """Runs of each work, of which the median is shown."""
     share: float
     """Of the number of operations a counted work has."""
     jvm_seconds: float
