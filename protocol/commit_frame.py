@@ -48,12 +48,14 @@ class CommitFrame:
         self._unpack = Struct(f"{layout}{len(chunk) - at}x").unpack
         self._mask = int.from_bytes(mask, "little")
         self._constant = int.from_bytes(chunk, "little") & self._mask
-        self._only = holes[0] if len(holes) == 1 else 0
+        self._only = 0
         """Where the offset of a request with a single one is."""
-        self._begin = chunk[:_ID_AT]
-        self._middle = chunk[_ID_END : self._only]
-        self._end = chunk[self._only + 8 :]
+        self._begin = self._middle = self._end = b""
         """What is round it and round the correlation id."""
+        if len(holes) == 1:
+            self._only = only = holes[0]
+            self._begin, self._middle = chunk[:_ID_AT], chunk[_ID_END:only]
+            self._end = chunk[only + 8 :]
 
     def offsets_of(self, chunk: bytes) -> Sequence[bytes] | None:
         """The offsets, 8 bytes each, of a chunk that is such a request with its length; else None.
