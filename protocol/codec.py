@@ -48,18 +48,23 @@ def request_decoder(api_key: int, version: int) -> Decoder:
     """Reads the body of a request; raises UnknownApi."""
     api = _checked(api_key, version)
     flexible = api.is_flexible(version)
-    numbers = _NUMBERS.get(api_key)
-    if numbers is None:
+    alike = _ALIKE.get(api_key)
+    if alike is None:
         return compile_decoder(api.request, version, flexible=flexible)
-    tails = Tails("member_id")
+    numbers, longest = alike
+    tails = Tails("member_id", longest)
     decode = compile_decoder(api.request, version, flexible=flexible, tails=tails)
     return Heads(api.request, numbers, tails, decode).decode if flexible else decode
 
 
-_NUMBERS: Final[dict[int, int]] = {ApiKey.JOIN_GROUP: 2, ApiKey.SYNC_GROUP: 1}
+_ALIKE: Final[dict[int, tuple[int, int]]] = {
+    ApiKey.JOIN_GROUP: (2, 512),
+    ApiKey.SYNC_GROUP: (1, 64),
+}
 """Requests of which members of a group all say the same behind the member id.
 
-So many int32 are between the group id and that.
+So many int32 are between the group id and that, and so many bytes has what they say: a leader's
+assignments are longer, and nobody else's.
 """
 
 

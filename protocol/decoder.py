@@ -27,7 +27,7 @@ from protocol.decoding import (
 from protocol.errors import Malformed
 from protocol.schema import Array, FieldLayout, Fixed, Struct, Variable, Wire, layout
 from protocol.source import Source
-from protocol.tails import LONGEST_TAIL, Tails
+from protocol.tails import Tails
 
 Decoder = Callable[[bytes, int, int], Any]
 """(buffer, start, end) -> message; bytes from `end` on are not part of it."""
@@ -133,7 +133,7 @@ class _Writer:
         own = self._fields(entity, fields[:split], ends=False)
         self.flush()
         self.source.refer("tails", tails)
-        self.source.line(f"tail = b[p:end] if end - p <= {LONGEST_TAIL} else None")
+        self.source.line(f"tail = b[p:end] if end - p <= {tails.longest} else None")
         self.source.line("known = tails.get(tail)")
         with self.source.block("if known is None:"):
             values = self._fields(entity, fields[split:], ends=True)

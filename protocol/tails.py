@@ -7,8 +7,6 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
-LONGEST_TAIL: Final = 512
-"""Bytes; longer ones are read anew, as those of leaders, which no other request has."""
 MOST_TAILS: Final = 64
 """The kinds of members that ask by turns are far fewer."""
 
@@ -16,12 +14,14 @@ MOST_TAILS: Final = 64
 class Tails(dict[bytes | None, tuple[Any, ...]]):
     """The values of fields by the bytes they were read from; nobody changes them."""
 
-    __slots__ = ("behind",)
+    __slots__ = ("behind", "longest")
 
-    def __init__(self, behind: str) -> None:
+    def __init__(self, behind: str, longest: int) -> None:
         super().__init__()
         self.behind = behind
         """The last field a request has of its own."""
+        self.longest = longest
+        """Bytes; longer ones are read anew, as those of leaders, which no other request has."""
 
     def remember(self, tail: bytes | None, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Keep what has been read of a tail; of none where it is too long."""
@@ -43,7 +43,7 @@ class Heads:
     comes, or has long or broken text, is left to the decoder, which remembers tails in `tails`.
     """
 
-    __slots__ = ("_decode", "_make", "_numbers", "_size", "_tails")
+    __slots__ = ("_decode", "_longest", "_make", "_numbers", "_size", "_tails")
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class Heads:
         self._numbers = Struct(f">{numbers}i").unpack_from
         self._size = _ONE * numbers
         self._tails = tails
+        self._longest = tails.longest
         self._decode = decode
 
     def decode(self, buffer: bytes, start: int, end: int) -> Any:
@@ -67,7 +68,7 @@ class Heads:
         if not 0 < group_size < 0x80 or at >= end:
             return self._decode(buffer, start, end)
         tail = at + buffer[at]
-        if not at < tail < at + 0x80 or not 0 < end - tail <= LONGEST_TAIL:
+        if not at < tail < at + 0x80 or not 0 < end - tail <= self._longest:
             return self._decode(buffer, start, end)
         known = self._tails.get(buffer[tail:end])
         if known is None:

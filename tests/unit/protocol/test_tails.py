@@ -12,7 +12,7 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProto
 from protocol.messages.sync_group import API as SYNC
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.schema import Api
-from protocol.tails import LONGEST_TAIL, MOST_TAILS, Tails
+from protocol.tails import MOST_TAILS, Tails
 
 TEXTS = st.sampled_from(["", "a", "b", "\u00e9", "x" * 200])
 BLOBS = st.sampled_from([b"", b"m", b"n" * 300])
@@ -67,7 +67,7 @@ def test_those_who_say_the_same_share_it() -> None:
 
 
 def test_what_is_long_is_not_kept() -> None:
-    more = bytes(LONGEST_TAIL)
+    more = bytes(64)
     assert decoded("a", None, more).assignments is not decoded("b", None, more).assignments
 
 
@@ -79,7 +79,7 @@ def test_what_is_malformed_is_so_each_time() -> None:
 
 
 def test_no_more_is_kept_than_there_are_kinds_of_members() -> None:
-    tails = Tails("member_id")
+    tails = Tails("member_id", 512)
     for number in range(10 * MOST_TAILS):
         assert tails.remember(b"%d" % number, (number,)) == (number,)
         assert len(tails) <= MOST_TAILS
