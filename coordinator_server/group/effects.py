@@ -52,11 +52,11 @@ class Refuse:
 
     error: ErrorCode
     rule: Rule
-    detail: str = ""
+    detail: str
     """For people: what was sent and what was expected."""
-    member_id: str = ""
+    member_id: str
     """What a JoinGroup answer carries beside the error."""
-    since_ms: int = -1
+    since_ms: int
     """Since when what was expected holds (wall-clock milliseconds); -1 where that says nothing."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Joined:
     leader: str
     members: Sequence[JoinedMember]
     """For the leader; empty for everybody else."""
-    skip_assignment: bool = False
+    skip_assignment: bool
 
     def __init__(
         self,
@@ -244,9 +244,9 @@ class Reply:
 
     token: Token
     result: Result
-    member_id: str | None = None
+    member_id: str | None
     """Whose session starts anew when the reply leaves after having been held."""
-    asked: Asked | None = None
+    asked: Asked | None
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class Write:
 
     key: RecordKey
     value: RecordValue | None
-    headers: Headers = ()
+    headers: Headers
 
     def __init__(
         self,

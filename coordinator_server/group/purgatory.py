@@ -17,10 +17,10 @@ class DelayedJoin:
     """When the join phase ends whoever has joined (Kafka's DelayedJoin)."""
 
     deadline: int
-    initial: bool = False
+    initial: bool
     """The first rebalance of an Empty group: newcomers extend it (KIP-134)."""
-    delay_ms: int = 0
-    remaining_ms: int = 0
+    delay_ms: int
+    remaining_ms: int
     """How much further the initial delay may be extended."""
 
     def __init__(

@@ -178,7 +178,7 @@ class RebalanceEvent:
     for its assignment."""
     rounds: tuple[Round, ...]
     counts: Counts
-    sequence: int = NOT_WRITTEN
+    sequence: int
     """Order within the group; survives restarts."""
 
     def __init__(
