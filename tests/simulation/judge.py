@@ -340,6 +340,11 @@ class Judge:
                 for difference in self.ledgers[partition].read().differences(group_id, group):
                     self.failed(f"{group_id}: {difference}")
 
+    @property
+    def rebalances_are_under_way(self) -> bool:
+        """Whether a rebalance has been told to begin and not to end."""
+        return any(self._under_way.values())
+
     def inspect_end(self, nodes: Sequence["Node"]) -> None:
         """With faults off and time passed, nothing may be left over."""
         for _, request in self.unanswered.values():

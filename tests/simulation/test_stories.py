@@ -78,6 +78,23 @@ def test_a_group_is_not_settled_while_one_of_its_members_means_to_join_again() -
     assert play(story).broken == ""
 
 
+def test_a_group_loaded_with_more_members_than_it_may_have_rebalances_to_its_end() -> None:
+    """The simulation was wrong here, not the coordinator: "never ended" (seed 103521).
+
+    Static members stay without having joined again, so that a group outgrew its limit; each load
+    begins a rebalance for that, the one after the last power cut as well.
+    """
+    story = Script(
+        Setup(
+            partitions=2, groups=2, group_max_size=2, late_news=True, kinds=(5_304, 5_820, 1_319)
+        ),
+        [Step(Act.LIVE, 258, 1_090), Step(Act.ARRIVE, 866, 1_586), Step(Act.TIME, 636, 5_116)],
+    )
+    with patch.object(Judge, "rebalances_are_under_way", PropertyMock(return_value=False)):
+        assert "never ended" in play(story).broken
+    assert play(story).broken == ""
+
+
 def test_a_sync_for_a_generation_that_its_tenure_has_lost_is_not_taken_for_the_next() -> None:
     """Members were assigned nothing, and nobody had two of the four partitions.
 

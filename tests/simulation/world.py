@@ -340,7 +340,12 @@ class World:
         for node in self.nodes:
             faults.crash(self, node.index, 0)
             faults.start(self, node.index, 0)
-        self.live(1_000, Weather(random.Random(0)))
+        weather = Weather(random.Random(0))
+        self.live(0, weather)
+        # A group that was loaded with more members than it may have rebalances.
+        if self.judge.rebalances_are_under_way:
+            self.live(SETTLES_WITHIN_MS, weather, lambda: not self.judge.rebalances_are_under_way)
+        self.live(1_000, weather)
         self.judge.inspect_end(self.nodes)
         self._condemn()
 
