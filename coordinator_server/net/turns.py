@@ -6,7 +6,6 @@ among them must not wait for all joins.
 """
 
 import asyncio
-from collections.abc import Iterable
 from itertools import islice
 from typing import Final, Protocol
 
@@ -80,25 +79,18 @@ class Turns:
     def _run(self) -> None:
         """Let some go on; a group of thousands that is answered must not hold up all others."""
         self._is_due = False
-        waiting, self._waiting = self._waiting, {}
-        clock, served = self._clock, 0
+        waiting, clock = self._waiting, self._clock
         is_crowd = len(waiting) >= CROWDED
         until_ms = clock.monotonic_ms() + LONGEST_MS
         try:
-            for connection in waiting:
-                served += 1
+            for served, connection in enumerate([*islice(waiting, MOST_PER_TURN)], 1):
+                del waiting[connection]
                 if connection.flush() and is_crowd:
                     self._crowd.add(connection)
-                is_late = served % LOOKS_EVERY == 0 and clock.monotonic_ms() >= until_ms
-                if is_late or served == MOST_PER_TURN:
+                if served % LOOKS_EVERY == 0 and clock.monotonic_ms() >= until_ms:
                     break
         finally:
-            if served < len(waiting):
-                self._go_on(islice(waiting, served, None))
-
-    def _go_on(self, left: Iterable[Flushed]) -> None:
-        """Let the rest go on in the next turn, in front of those who have asked meanwhile."""
-        self._waiting = dict.fromkeys([*left, *self._waiting])
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._run)
+            # The rest is in front of those who have asked meanwhile.
+            if waiting and not self._is_due:
+                self._is_due = True
+                asyncio.get_running_loop().call_soon(self._run)
