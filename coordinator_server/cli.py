@@ -5,7 +5,6 @@ Exit codes: 0 fine, 1 it did not work, 2 the settings or the arguments are wrong
 
 import contextlib
 import gc
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -115,7 +114,7 @@ def _run(
 ) -> int:
     import threading
 
-    _hasten_imports()
+    _rest_collector()
     from coordinator_server.config import ConfigError, advertised_warnings, load
 
     try:
@@ -150,10 +149,9 @@ def _run(
         return 1
 
 
-def _hasten_imports() -> None:
-    """A start is imports, of which nothing is garbage, and no plugin of pydantic has a say."""
+def _rest_collector() -> None:
+    """A start is imports, of which nothing is garbage."""
     gc.disable()  # until `serving.calm_collector`
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 @app.command()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from coordinator_server.api.registry import REGISTRY
-from coordinator_server.config.model import Config, property_names
+from coordinator_server.config.model import PROPERTIES
 from coordinator_server.group.classic.table import TABLE
 from tools.apis_page import versions
 
@@ -87,13 +87,13 @@ def _api(row: dict[str, Any]) -> Feature:
 def _property(name: str) -> Feature:
     """A property; whether it is the same is known to the configuration."""
     kafka: str = data()["property"][name]
-    attribute = property_names().get(name)
-    if attribute is None:
+    known = PROPERTIES.get(name)
+    if known is None:
         unused = data()["unused"].items()
         why = next((why for pattern, why in unused if fnmatchcase(name, pattern)), "")
         return Feature(f"`{name}={kafka}`", "absent", why)
-    default = Config.model_fields[attribute].default
-    if str(default) == kafka:
+    default = known.kind.show(known.default)
+    if default == kafka:
         return Feature(f"`{name}={kafka}`", "same", tests=CONFIG_TESTS)
     return Feature(f"`{name}={kafka}`", "different", f"here {default}", tests=CONFIG_TESTS)
 

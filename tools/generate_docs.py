@@ -5,9 +5,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from coordinator_server.config.model import OWN, Config, property_names
+from coordinator_server.config.model import OWN, PROPERTIES, Property
 from coordinator_server.config.sources import DEV_SETTINGS
-from coordinator_server.config.types import expected
 from tools.apis_page import apis_page
 from tools.compatibility_page import compatibility_page
 from tools.metrics_page import metrics_page
@@ -44,32 +43,16 @@ def config_page() -> str:
         "",
         "| property | default | takes | what it does |",
         "|---|---|---|---|",
-        *(_config_row(name, attribute) for name, attribute in property_names().items()),
+        *(_config_row(name, known) for name, known in PROPERTIES.items()),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _config_row(name: str, attribute: str) -> str:
-    field = Config.model_fields[attribute]
+def _config_row(name: str, known: Property) -> str:
     star = "\\*" if name in OWN else ""
-    return f"| `{name}`{star} | {_shown(field.default)} | {expected(field)} | {field.description} |"
-
-
-def _shown(default: object) -> str:
-    """A default as it would be configured."""
-    match default:
-        case None | ():
-            return ""
-        case bool():
-            return f"`{str(default).lower()}`"
-        case tuple() if not hasattr(default, "_fields"):
-            return f"`{','.join(map(_item, default))}`"
-        case _:
-            return f"`{default}`"
-
-
-def _item(item: object) -> str:
-    return ":".join(map(str, item)) if type(item) is tuple else str(item)
+    default = known.kind.show(known.default)
+    shown = f"`{default}`" if default else ""
+    return f"| `{name}`{star} | {shown} | {known.kind.takes} | {known.doc} |"
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -1,9 +1,9 @@
 """Configuration: Kafka's property names, from a file, the environment and the command line."""
 
+from coordinator_server.config.kinds import DeclaredTopic
 from coordinator_server.config.listeners import Address, Listener, advertised_warnings
-from coordinator_server.config.model import Config
+from coordinator_server.config.model import Config, texts
 from coordinator_server.config.sources import DEV_SETTINGS, ConfigError, Loaded, Problem, load
-from coordinator_server.config.types import DeclaredTopic
 
 __all__ = [
     "DEV_SETTINGS",
@@ -16,4 +16,5 @@ __all__ = [
     "Problem",
     "advertised_warnings",
     "load",
+    "texts",
 ]

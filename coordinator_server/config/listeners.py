@@ -151,6 +151,29 @@ def undialable_problems(
             )
 
 
+def port_problems(
+    listeners: Iterable[Listener], workers: int, step: int
+) -> Iterable[tuple[str, str]]:
+    """Ports of workers that there are not, or twice."""
+    taken: dict[int, str] = {}
+    for index in range(workers):
+        for listener in listeners:
+            port = listener.port + index * step
+            if not listener.port:
+                continue
+            who = f"{listener.name} of worker {index}"
+            if port > MAX_PORT:
+                yield "workers", f"{who} would have port {port}, expected at most {MAX_PORT}"
+                return
+            if index and taken.get(port, "").rpartition(" ")[2] not in ("", str(index)):
+                yield (
+                    "workers.port.step",
+                    f"{who} and {taken[port]} have port {port}, expected distinct ports",
+                )
+                return
+            taken[port] = who
+
+
 Resolve = Callable[[str], Sequence[str]]
 
 

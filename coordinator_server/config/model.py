@@ -3,37 +3,39 @@
 An attribute is the property's name with underscores for dots; `docs/config.md` is made from it.
 """
 
+import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from coordinator_server.config.kinds import (
+    BOOLEAN,
+    DIRECTORY,
+    HTTP_ADDRESS,
+    INT_MAX,
+    LISTENERS,
+    PATTERN,
+    PROTOCOL_MAP,
+    TEXT,
+    TOPICS,
+    DeclaredTopic,
+    Kind,
+    integer,
+    long,
+    number,
+    one_of,
+    some_of,
+)
 from coordinator_server.config.listeners import (
-    MAX_PORT,
     SECURITY_PROTOCOLS,
     Address,
     Listener,
     advertised_problems,
     listener_problems,
+    port_problems,
     undialable_problems,
-)
-from coordinator_server.config.types import (
-    INT_MAX,
-    Aliases,
-    Boolean,
-    Directory,
-    HttpAddress,
-    Int,
-    Listeners,
-    Long,
-    Pattern,
-    ProtocolMap,
-    Rate,
-    Share,
-    Topics,
-    Word,
 )
 
 OWN = frozenset(
@@ -69,217 +71,252 @@ MAX_WORKERS = 64
 """Of one data directory; more processes than any machine of this kind of load has cores."""
 
 
-def setting(default: Any, doc: str, *, ge: int | None = None, le: int | None = None) -> Any:
-    """A property's default, bounds and documentation."""
-    return Field(default, description=doc, ge=ge, le=le)
+ALIASES = ("jmx", "kafka_exporter")
 
 
-class Config(BaseModel):
-    """Every setting, checked. Build it with `load`, or `Config()` for the defaults."""
+def setting(kind: Kind, default: Any, doc: str) -> Any:
+    """A property: what it takes, its default and its documentation."""
+    return field(default=default, metadata={"kind": kind, "doc": doc})
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        populate_by_name=True,
-        alias_generator=lambda name: name.replace("_", "."),
-    )
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Every setting. Build it with `load`, which checks them, or `Config()` for the defaults."""
 
     # Who and where
-    node_id: Int = setting(1, "This node's id in every answer. `broker.id` is read too.", ge=0)
-    cluster_id: str | None = setting(
-        None, "The cluster's id; made at the first start and kept with the data if not given."
+    node_id: int = setting(
+        integer(ge=0), 1, "This node's id in every answer. `broker.id` is read too."
     )
-    listeners: Listeners = setting(
+    cluster_id: str | None = setting(
+        TEXT, None, "The cluster's id; made at the first start and kept with the data if not given."
+    )
+    listeners: tuple[Listener, ...] = setting(
+        LISTENERS,
         (Listener("PLAINTEXT", "127.0.0.1", 9092),),
         "Where Kafka clients connect. An empty host listens on all interfaces, port 0 takes a free "
         "port. If only `advertised.listeners` is given, its ports on all interfaces.",
     )
-    advertised_listeners: Listeners = setting(
-        (), "What clients are told to connect to; `listeners` where it is not given."
+    advertised_listeners: tuple[Listener, ...] = setting(
+        LISTENERS, (), "What clients are told to connect to; `listeners` where it is not given."
     )
-    listener_security_protocol_map: ProtocolMap = setting(
+    listener_security_protocol_map: tuple[tuple[str, str], ...] = setting(
+        PROTOCOL_MAP,
         tuple((name, name) for name in SECURITY_PROTOCOLS),
         "The security protocol of every listener name. Only PLAINTEXT is served.",
     )
-    http_listener: HttpAddress = setting(
+    http_listener: Address | None = setting(
+        HTTP_ADDRESS,
         Address("127.0.0.1", 9404),
         "Where metrics, health and the JSON API are served; an empty value switches HTTP off.",
     )
 
-    http_max_connections: Int = setting(
+    http_max_connections: int = setting(
+        integer(ge=1),
         500,
         "HTTP connections at once; what comes beyond is closed. `max.connections` does not count "
         "them.",
-        ge=1,
     )
 
-    workers: Int = setting(
+    workers: int = setting(
+        integer(ge=1, le=MAX_WORKERS),
         1,
         "Processes that share the data directory and its partitions; each is a broker to clients, "
         "with `node.id` and the ports of `listeners` counted up. 1 is one process that does all.",
-        ge=1,
-        le=MAX_WORKERS,
     )
-    workers_port_step: Int = setting(
+    workers_port_step: int = setting(
+        integer(ge=1),
         1,
         "By how much the ports of a worker differ from those of the one before; port 0 stays any "
         "free port.",
-        ge=1,
     )
 
     admin_token: str = setting(
+        TEXT,
         "",
         "What HTTP requests have to present that change groups: `Authorization: Bearer TOKEN`. "
         "Without a token they are refused.",
     )
     admin_token_file: str = setting(
-        "", "A file with that token, so that it is in no command line and no environment."
+        TEXT, "", "A file with that token, so that it is in no command line and no environment."
     )
 
     # Connections
-    socket_request_max_bytes: Int = setting(
-        104_857_600, "The largest request; a larger one closes its connection.", ge=1
+    socket_request_max_bytes: int = setting(
+        integer(ge=1), 104_857_600, "The largest request; a larger one closes its connection."
     )
-    max_connections: Int = setting(INT_MAX, "Connections at once, over all listeners.", ge=0)
-    max_connections_per_ip: Int = setting(INT_MAX, "Connections at once from one address.", ge=1)
-    connections_max_idle_ms: Long = setting(
-        600_000, "A connection without requests for this long is closed; -1 never.", ge=-1
+    max_connections: int = setting(
+        integer(ge=0), INT_MAX, "Connections at once, over all listeners."
+    )
+    max_connections_per_ip: int = setting(
+        integer(ge=1), INT_MAX, "Connections at once from one address."
+    )
+    connections_max_idle_ms: int = setting(
+        long(ge=-1), 600_000, "A connection without requests for this long is closed; -1 never."
     )
 
     # Data
-    log_dirs: Directory = setting(
-        Path("data"), "The data directory. `log.dir` is read too; several are refused."
+    log_dirs: Path = setting(
+        DIRECTORY, Path("data"), "The data directory. `log.dir` is read too; several are refused."
     )
-    log_flush: Annotated[Literal["commit", "interval", "os"], Word] = setting(
+    log_flush: Literal["commit", "interval", "os"] = setting(
+        one_of("commit", "interval", "os"),
         "commit",
         "When records are on disk: before they are answered (`commit`), every "
         "`log.flush.interval.ms` (`interval`), or when the system likes (`os`).",
     )
-    log_flush_interval_ms: Long = setting(
-        1_000, "How often data is synced to disk with `log.flush=interval`.", ge=1
+    log_flush_interval_ms: int = setting(
+        long(ge=1), 1_000, "How often data is synced to disk with `log.flush=interval`."
     )
-    log_journal_bytes: Int = setting(
+    log_journal_bytes: int = setting(
+        integer(ge=0),
         67_108_864,
         "How much the journal takes before the logs are synced and it begins anew; there are two "
         "such files, which grow to this size as needed. 0 is no journal: then every partition's "
         "file is written on its own, and with `log.flush=commit` synced.",
-        ge=0,
     )
-    log_roll_ms: Long = setting(
+    log_roll_ms: int = setting(
+        long(ge=1),
         604_800_000,
         "How far the timestamps of a segment's records go at most before a new one begins. "
         "`log.roll.hours` is read too.",
-        ge=1,
     )
-    log_segment_bytes: Int = setting(
-        1_073_741_824, "Size at which a topic's log begins a new segment file.", ge=1_048_576
+    log_segment_bytes: int = setting(
+        integer(ge=1_048_576),
+        1_073_741_824,
+        "Size at which a topic's log begins a new segment file.",
     )
 
     # Compaction of the coordinator's log
-    log_cleaner_enable: Boolean = setting(True, "Whether the coordinator's log is compacted.")
-    log_cleaner_min_cleanable_ratio: Share = setting(
-        0.5, "The share of new data in the closed segments of a log from which it is compacted."
+    log_cleaner_enable: bool = setting(BOOLEAN, True, "Whether the coordinator's log is compacted.")
+    log_cleaner_min_cleanable_ratio: float = setting(
+        number("a number from 0 to 1", ge=0.0, le=1.0),
+        0.5,
+        "The share of new data in the closed segments of a log from which it is compacted.",
     )
-    log_cleaner_delete_retention_ms: Long = setting(
-        86_400_000, "How long tombstones are kept once a compaction has seen them.", ge=0
+    log_cleaner_delete_retention_ms: int = setting(
+        long(ge=0), 86_400_000, "How long tombstones are kept once a compaction has seen them."
     )
-    log_cleaner_backoff_ms: Long = setting(
-        15_000, "How often logs to compact are looked for while there is none.", ge=1
+    log_cleaner_backoff_ms: int = setting(
+        long(ge=1), 15_000, "How often logs to compact are looked for while there is none."
     )
-    log_cleaner_io_max_bytes_per_second: Rate = setting(
-        10_485_760.0, "How much compaction reads and writes at most; Kafka's default is no bound."
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        number("a number of at least 1", ge=1.0),
+        10_485_760.0,
+        "How much compaction reads and writes at most; Kafka's default is no bound.",
     )
 
     # Topics
-    topics: Topics = setting((), "Topics that exist from the start: `orders:4,payments:2`.")
-    auto_create_topics_enable: Boolean = setting(
-        True, "Whether topics are made when a client first asks for them."
+    topics: tuple[DeclaredTopic, ...] = setting(
+        TOPICS, (), "Topics that exist from the start: `orders:4,payments:2`."
     )
-    auto_create_topics_max: Int = setting(
+    auto_create_topics_enable: bool = setting(
+        BOOLEAN, True, "Whether topics are made when a client first asks for them."
+    )
+    auto_create_topics_max: int = setting(
+        integer(ge=0),
         10_000,
         "With how many topics none is made that way any more; clients get POLICY_VIOLATION for it. "
         "CreateTopics has no such bound.",
-        ge=0,
     )
-    num_partitions: Int = setting(1, "Partitions of a topic made without a count.", ge=1)
-    message_max_bytes: Int = setting(1_048_588, "The largest record batch of a topic.", ge=0)
+    num_partitions: int = setting(integer(ge=1), 1, "Partitions of a topic made without a count.")
+    message_max_bytes: int = setting(
+        integer(ge=0), 1_048_588, "The largest record batch of a topic."
+    )
 
     # Offsets
-    offsets_topic_num_partitions: Int = setting(
-        50, "Partitions of the coordinator's log; never change it once there is data.", ge=1
+    offsets_topic_num_partitions: int = setting(
+        integer(ge=1),
+        50,
+        "Partitions of the coordinator's log; never change it once there is data.",
     )
-    offsets_topic_segment_bytes: Int = setting(
-        104_857_600, "Size at which the coordinator's log begins a new segment file.", ge=1
+    offsets_topic_segment_bytes: int = setting(
+        integer(ge=1), 104_857_600, "Size at which the coordinator's log begins a new segment file."
     )
-    offsets_commit_timeout_ms: Int = setting(
-        5_000, "How long a write of the coordinator may take before it is answered as failed.", ge=1
+    offsets_commit_timeout_ms: int = setting(
+        integer(ge=1),
+        5_000,
+        "How long a write of the coordinator may take before it is answered as failed.",
     )
-    offsets_retention_minutes: Int = setting(
-        10_080, "How long offsets are kept that nobody uses any more.", ge=1
+    offsets_retention_minutes: int = setting(
+        integer(ge=1), 10_080, "How long offsets are kept that nobody uses any more."
     )
-    offsets_retention_check_interval_ms: Long = setting(
-        600_000, "How often they are looked for.", ge=1
+    offsets_retention_check_interval_ms: int = setting(
+        long(ge=1), 600_000, "How often they are looked for."
     )
-    offset_metadata_max_bytes: Int = setting(
-        4_096, "The longest metadata text of a committed offset, in UTF-16 units as in Kafka.", ge=0
+    offset_metadata_max_bytes: int = setting(
+        integer(ge=0),
+        4_096,
+        "The longest metadata text of a committed offset, in UTF-16 units as in Kafka.",
     )
 
     # Classic groups
-    group_min_session_timeout_ms: Int = setting(
-        6_000, "The shortest session a member may ask for.", ge=0
+    group_min_session_timeout_ms: int = setting(
+        integer(ge=0), 6_000, "The shortest session a member may ask for."
     )
-    group_max_session_timeout_ms: Int = setting(
-        1_800_000, "The longest session a member may ask for.", ge=1
+    group_max_session_timeout_ms: int = setting(
+        integer(ge=1), 1_800_000, "The longest session a member may ask for."
     )
-    group_initial_rebalance_delay_ms: Int = setting(
-        3_000, "How long the first rebalance of an empty group waits for more members.", ge=0
+    group_initial_rebalance_delay_ms: int = setting(
+        integer(ge=0),
+        3_000,
+        "How long the first rebalance of an empty group waits for more members.",
     )
-    group_max_size: Int = setting(INT_MAX, "Members of one group.", ge=1)
+    group_max_size: int = setting(integer(ge=1), INT_MAX, "Members of one group.")
 
     # What is told of rebalances
-    rebalance_history_retention_ms: Long = setting(
+    rebalance_history_retention_ms: int = setting(
+        long(ge=0),
         604_800_000,
         "How long the log keeps the story of a finished rebalance; 0 writes none.",
-        ge=0,
     )
-    rebalance_history_max_records: Int = setting(
-        1_000, "How many finished rebalances of a group the log keeps at most.", ge=1
+    rebalance_history_max_records: int = setting(
+        integer(ge=1), 1_000, "How many finished rebalances of a group the log keeps at most."
     )
-    rebalance_flapping_window_ms: Long = setting(
-        600_000, "How far back rebalances are counted to find members that flap.", ge=1
+    rebalance_flapping_window_ms: int = setting(
+        long(ge=1), 600_000, "How far back rebalances are counted to find members that flap."
     )
-    rebalance_flapping_max_rebalances: Int = setting(
-        5, "More rebalances than this by the same culprit within the window are flapping.", ge=1
+    rebalance_flapping_max_rebalances: int = setting(
+        integer(ge=1),
+        5,
+        "More rebalances than this by the same culprit within the window are flapping.",
     )
-    rebalance_storm_max_rebalances: Int = setting(
-        10, "More rebalances of a group than this within the window are a storm.", ge=1
+    rebalance_storm_max_rebalances: int = setting(
+        integer(ge=1), 10, "More rebalances of a group than this within the window are a storm."
     )
 
     # Metrics
-    metrics_groups_allow: Pattern = setting(
+    metrics_groups_allow: re.Pattern[str] | None = setting(
+        PATTERN,
         None,
         "Groups that have series of their own at `/metrics`: those whose whole id this fits, `.*` "
         "for all. Without it none has.",
     )
-    metrics_groups_deny: Pattern = setting(None, "Groups that have none nevertheless.")
-    metrics_groups_max_series: Int = setting(
+    metrics_groups_deny: re.Pattern[str] | None = setting(
+        PATTERN, None, "Groups that have none nevertheless."
+    )
+    metrics_groups_max_series: int = setting(
+        integer(ge=0),
         10_000,
         "How many series groups and topics have together at most. The groups that come first by "
         "their ids have theirs; `kafka_group_coordinator_series_left_out` counts the others.",
-        ge=0,
     )
-    metrics_aliases: Aliases = setting(
+    metrics_aliases: tuple[str, ...] = setting(
+        some_of(*ALIASES),
         (),
         "Names of others under which figures come as well: `jmx` for those of a broker's JMX "
         "exporter, `kafka_exporter` for that one's, which are of the groups allowed above.",
     )
 
     # The server's own log
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], Word] = setting(
-        "info", "The least important lines that are logged."
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        one_of("debug", "info", "warning", "error"),
+        "info",
+        "The least important lines that are logged.",
     )
-    log_format: Annotated[Literal["auto", "console", "json"], Word] = setting(
-        "auto", "How lines are written; `auto` is console on a terminal and JSON elsewhere."
+    log_format: Literal["auto", "console", "json"] = setting(
+        one_of("auto", "console", "json"),
+        "auto",
+        "How lines are written; `auto` is console on a terminal and JSON elsewhere.",
     )
 
     def advertised(self) -> tuple[Listener, ...]:
@@ -299,7 +336,7 @@ class Config(BaseModel):
             most = self.offsets_topic_num_partitions
             yield "workers", f"expected at most offsets.topic.num.partitions={most}"
         for listeners in (self.listeners, self.advertised_listeners):
-            yield from _port_problems(listeners, self.workers, self.workers_port_step)
+            yield from port_problems(listeners, self.workers, self.workers_port_step)
 
     def problems(self) -> Iterable[tuple[str, str]]:
         """Settings that are right each, but not together: the property to blame, and why."""
@@ -326,29 +363,28 @@ class Config(BaseModel):
             )
 
 
-def _port_problems(
-    listeners: Iterable[Listener], workers: int, step: int
-) -> Iterable[tuple[str, str]]:
-    """Ports of workers that there are not, or twice."""
-    taken: dict[int, str] = {}
-    for index in range(workers):
-        for listener in listeners:
-            port = listener.port + index * step
-            if not listener.port:
-                continue
-            who = f"{listener.name} of worker {index}"
-            if port > MAX_PORT:
-                yield "workers", f"{who} would have port {port}, expected at most {MAX_PORT}"
-                return
-            if index and taken.get(port, "").rpartition(" ")[2] not in ("", str(index)):
-                yield (
-                    "workers.port.step",
-                    f"{who} and {taken[port]} have port {port}, expected distinct ports",
-                )
-                return
-            taken[port] = who
+class Property(NamedTuple):
+    """What is known of a property."""
+
+    attribute: str
+    default: Any
+    kind: Kind
+    doc: str
 
 
-def property_names() -> dict[str, str]:
-    """The attribute of every property, in the order of the documentation."""
-    return {name.replace("_", "."): name for name in Config.model_fields}
+PROPERTIES: Mapping[str, Property] = {
+    each.name.replace("_", "."): Property(
+        each.name, each.default, each.metadata["kind"], each.metadata["doc"]
+    )
+    for each in fields(Config)
+}
+"""By name, in the order of the documentation."""
+
+
+def texts(config: Config) -> dict[str, str]:
+    """What has to be set, by name, for a configuration that is the same."""
+    return {
+        name: known.kind.show(value)
+        for name, known in PROPERTIES.items()
+        if (value := getattr(config, known.attribute)) != known.default
+    }

@@ -8,18 +8,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-from pydantic import ValidationError
+from typing import Any, NamedTuple
 
 from coordinator_server.config.kafka_names import KAFKA_NAMES
 from coordinator_server.config.listeners import parse_listeners
-from coordinator_server.config.model import OWN, Config, property_names
+from coordinator_server.config.model import OWN, PROPERTIES, Config
 from coordinator_server.config.properties import parse_properties
-from coordinator_server.config.types import expected
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 DEV_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "true"}
 """What `--dev` sets, below everything that is said explicitly."""
@@ -246,36 +240,27 @@ def _on_all_interfaces(advertised: str) -> str:
 def _validate(known: Mapping[str, Setting]) -> tuple[Config, list[Problem]]:
     """The configuration, and what is wrong with it.
 
-    With wrong values left at their defaults the rest is checked once more, so that settings which
-    do not go together are reported in the same run.
+    Wrong values are left at their defaults, so that settings which do not go together are reported
+    in the same run.
     """
-    attributes = property_names()
-    given = {name: setting for name, setting in known.items() if name in attributes}
-    try:
-        config, problems = _config(given), []
-    except ValidationError as error:
-        wrong = {str(found["loc"][0]): found for found in error.errors()}
-        problems = [
-            Problem(_where(given[name]), _message(name, found)) for name, found in wrong.items()
-        ]
-        given = {name: setting for name, setting in given.items() if name not in wrong}
-        config = _config(given)
-    problems += [Problem(_where_of(given, name), why) for name, why in config.problems()]
+    given = {name: setting for name, setting in known.items() if name in PROPERTIES}
+    values, problems = _parsed(given)
+    right = {name: given[name] for name in given if PROPERTIES[name].attribute in values}
+    config = Config(**values)
+    problems += [Problem(_where_of(right, name), why) for name, why in config.problems()]
     return config, problems
 
 
-def _config(given: Mapping[str, Setting]) -> Config:
-    return Config.model_validate({name: setting.value for name, setting in given.items()})
-
-
-def _message(name: str, found: "ErrorDetails") -> str:
-    """What a parser of ours said, else what the field takes."""
-    said = found["msg"].removeprefix("Value error, ")
-    if found["type"] == "value_error" and said:
-        return said
-    if found["type"] == "less_than_equal":
-        return f"expected at most {found['ctx']['le']}"
-    return f"expected {expected(Config.model_fields[property_names()[name]])}"
+def _parsed(given: Mapping[str, Setting]) -> tuple[dict[str, Any], list[Problem]]:
+    """By attribute, without those that are wrong."""
+    values, problems = {}, []
+    for name, setting in given.items():
+        attribute, _, kind, _ = PROPERTIES[name]
+        try:
+            values[attribute] = kind.parse(setting.value)
+        except ValueError as error:
+            problems.append(Problem(_where(setting), str(error) or f"expected {kind.takes}"))
+    return values, problems
 
 
 def _where(setting: Setting) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from coordinator_server.config import Config
+from coordinator_server.config import Config, load, texts
 from coordinator_server.config.listeners import Listener
 from coordinator_server.ports import TopicInfo
 from coordinator_server.storage.base import Node
@@ -36,7 +36,7 @@ class Plan:
     def form(self) -> Form:
         """For the channel."""
         return {
-            "config": self.config.model_dump(mode="json"),
+            "settings": texts(self.config),
             "share": [self.share.index, self.share.of],
             "cluster_id": self.cluster_id,
             "start": self.start,
@@ -52,7 +52,7 @@ class Plan:
         """From the channel."""
         nodes = {name: [Node(*each) for each in listed] for name, listed in form["nodes"].items()}
         return cls(
-            config=Config.model_validate(form["config"]),
+            config=load(environ={}, flags=form["settings"]).config,
             share=Share(*form["share"]),
             cluster_id=form["cluster_id"],
             start=form["start"],

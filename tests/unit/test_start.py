@@ -11,7 +11,7 @@ import pytest
 from coordinator_server.healthcheck import Unhealthy, find_coordinator
 from tools.ports import free_port
 
-LATE = {"aiokafka", "hypothesis", "kio", "pydantic_settings", "rich", "scramp"}
+LATE = {"aiokafka", "hypothesis", "kio", "rich", "scramp"}
 ONLY_FOR_HTTP = {"aiohttp", "prometheus_client"}
 
 
@@ -65,7 +65,7 @@ def test_a_server_with_http_imports_that_and_no_more(tmp_path: Path) -> None:
 
 def test_the_collector_rests_during_a_start_and_no_longer() -> None:
     code = (
-        "import gc; from coordinator_server import cli; cli._hasten_imports();"
+        "import gc; from coordinator_server import cli; cli._rest_collector();"
         "print(gc.isenabled()); from coordinator_server.serving import calm_collector;"
         "calm_collector(); print(gc.isenabled())"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from coordinator_server.group.context import Limits
 
 ROOT = Path(__file__).resolve().parents[3]
-FORBIDDEN = ("asyncio", "uvloop", "socket", "logging", "structlog", "random", "kio", "pydantic")
+FORBIDDEN = ("asyncio", "uvloop", "socket", "logging", "structlog", "random", "kio")
 
 
 def run(code: str) -> str:
