@@ -27,13 +27,16 @@ from benchmarks.servers import COMPILED, COMPILED_MADE, ROOT
 from benchmarks.tables import table
 from benchmarks.turn import (
     CLIENTS,
+    CONNECT,
     CREATE,
     MEMBERS,
     REBALANCE,
     WORKS,
     Client,
     Costs,
+    api_versions,
     create,
+    find_coordinator,
     gathered,
     rebalance,
     serving,
@@ -82,6 +85,8 @@ async def serve(name: str, rounds: int) -> None:
             await _create(app, rounds)
         elif name == REBALANCE:
             await _rebalance(app, rounds)
+        elif name == CONNECT:
+            await _connect(app, rounds)
         else:
             await _request(app, name, rounds)
 
@@ -106,13 +111,30 @@ def _rebalances_in(rounds: int) -> int:
     return 1 + rounds // 100
 
 
+async def _connect(app: App, rounds: int) -> None:
+    """Connections that ask as every client begins; accepting and closing sockets is not counted."""
+    chunks = [api_versions(), find_coordinator("group")]
+    hub = _hub(app)
+    _come_and_go(hub, chunks, WARM_UP_ROUNDS)
+    with _counted():
+        _come_and_go(hub, chunks, CLIENTS * rounds)
+
+
+def _come_and_go(hub: Hub, chunks: list[bytes], times: int) -> None:
+    for _ in range(times):
+        wire, end = Wire(), Connection(hub, "PLAINTEXT")
+        end.connection_made(wire)  # type: ignore[arg-type]
+        for chunk in chunks:
+            end.data_received(chunk)
+        end.connection_lost(None)
+        if wire.answered != len(chunks):
+            raise RuntimeError("not every request was answered")
+
+
 async def _request(app: App, name: str, rounds: int) -> None:
     """The same request again and again, through all but the socket."""
     make, _ = WORKS[name]
-    hub: Hub = app.server._hub  # noqa: SLF001 - nobody else needs it
-    # Under callgrind all takes fifty times as long: a turn of the loop would be over at once.
-    hub.clock = ManualClock(time.monotonic_ns() // 1_000_000)
-    hub.turns = Turns(app._soon, hub.clock)  # noqa: SLF001
+    hub = _hub(app)
     clients = [Client(app, number) for number in range(CLIENTS)]
     for client in clients:
         await client.join()
@@ -130,6 +152,17 @@ async def _request(app: App, name: str, rounds: int) -> None:
         raise RuntimeError("not every request was answered")
     for end in ends:
         end.connection_lost(None)
+
+
+def _hub(app: App) -> Hub:
+    """What connections share, of a clock that stands still.
+
+    Under callgrind all takes fifty times as long: a turn of the loop would be over at once.
+    """
+    hub: Hub = app.server._hub  # noqa: SLF001 - nobody else needs it
+    hub.clock = ManualClock(time.monotonic_ns() // 1_000_000)
+    hub.turns = Turns(app._soon, hub.clock)  # noqa: SLF001
+    return hub
 
 
 async def _rounds(
@@ -205,7 +238,7 @@ def _our_function(chain: str) -> str:
 
 def operations(name: str, rounds: int) -> int:
     """How many requests, or groups, are in so many rounds."""
-    if name == CREATE:
+    if name in (CONNECT, CREATE):
         return CLIENTS * rounds
     if name == REBALANCE:
         return 2 * MEMBERS * _rebalances_in(rounds)
@@ -227,7 +260,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--top", type=int, default=12, help="functions to be named")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    arguments.works = chosen(parser, (*WORKS, CREATE, REBALANCE), arguments.works)
+    arguments.works = chosen(parser, (*WORKS, CONNECT, CREATE, REBALANCE), arguments.works)
     return arguments
 
 

@@ -4,7 +4,6 @@ Only `app.py` knows which implementation is behind a port.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -121,8 +120,7 @@ class Resource(IntEnum):
     TRANSACTIONAL_ID = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who sends a request, as authorisation sees it."""
 
     principal: Principal

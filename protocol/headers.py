@@ -8,7 +8,6 @@ able to read before it knows which versions the server has (KIP-511).
 
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
-from typing import NamedTuple
 
 from protocol.api_keys import FIRST_FLEXIBLE, NEVER, ApiKey
 from protocol.decoding import skip_tagged_fields
@@ -20,15 +19,6 @@ _unpack_start = Struct(">hhih").unpack_from
 _pack_start = Struct(">hhih").pack
 _unpack_intent = Struct(">hhi").unpack_from
 _correlation_id = Struct(">i")
-
-
-class RequestHeader(NamedTuple):
-    """Who asks for what; a null client id is an empty one, as in Kafka."""
-
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
@@ -58,16 +48,17 @@ def read_intent(buffer: bytes, start: int, end: int) -> tuple[int, int, int]:
     return intent
 
 
-def read_request_header(buffer: bytes, start: int, end: int) -> tuple[RequestHeader, int]:
-    """The header of the request in buffer[start:end], and where its body begins.
+def read_client_id(buffer: bytes, start: int, end: int) -> tuple[str, int]:
+    """The client id in the header of the request in buffer[start:end], and where its body begins.
 
-    The header of an API we do not know is taken for v1.
+    A null client id is an empty one, as in Kafka. The header of an API we do not know is taken for
+    v1.
 
     Raises:
         Malformed: the frame ends within the header, or it makes no sense.
     """
     try:
-        api_key, api_version, correlation_id, length = _unpack_start(buffer, start)
+        api_key, api_version, _, length = _unpack_start(buffer, start)
         body = start + 10
         client_id = ""
         if length > 0:
@@ -79,7 +70,7 @@ def read_request_header(buffer: bytes, start: int, end: int) -> tuple[RequestHea
         raise _too_short(start, end) from None
     if body > end:
         raise _too_short(start, end)
-    return RequestHeader(api_key, api_version, correlation_id, client_id), body
+    return client_id, body
 
 
 def _too_short(start: int, end: int) -> Malformed:

@@ -23,6 +23,7 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 FIRST_BATCHED = 4
 _DESCRIBE: Final = Operation.DESCRIBE
 _GROUP: Final = Resource.GROUP
+_NONE: Final = ErrorCode.NONE
 
 
 def handle(
@@ -80,9 +81,8 @@ def _find(call: Call, key_type: int, key: str, services: Services) -> Coordinato
         if owner is None:
             return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         node = owner
-    return Coordinator(
-        key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=""
-    )
+    # By position: who is called with names by compiled code is given a dictionary.
+    return Coordinator(key, node.node_id, node.host, node.port, _NONE, "")
 
 
 def _nowhere(key: str, error: ErrorCode, message: str = "") -> Coordinator:

@@ -2,7 +2,7 @@
 
 from coordinator_server.api.registry import Route
 from coordinator_server.ports import Caller
-from protocol.headers import read_request_header
+from protocol.headers import read_client_id
 
 _CLIENT = 8
 """Where a header goes on behind the correlation id."""
@@ -26,10 +26,10 @@ class Asker:
         known = self._known.get(way.is_flexible)
         if known is not None and buffer.startswith(known, start + _CLIENT, end):
             return start + _CLIENT + len(known)
-        header, body = read_request_header(buffer, start, end)
+        client_id, body = read_client_id(buffer, start, end)
         caller = self.caller
-        if header.client_id != caller.client_id:
+        if client_id != caller.client_id:
             self._known.clear()
-            self.caller = Caller(caller.principal, caller.host, header.client_id, caller.listener)
+            self.caller = Caller(caller.principal, caller.host, client_id, caller.listener)
         self._known[way.is_flexible] = buffer[start + _CLIENT : body]
         return body

@@ -14,7 +14,7 @@ from coordinator_server.net.context import SessionContext
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.peer import peer_host
 from coordinator_server.net.session import READ_AHEAD, Session
-from coordinator_server.net.turns import Turns
+from coordinator_server.net.turns import Flushed, Turns
 from coordinator_server.ports import Authenticator
 
 
@@ -33,7 +33,7 @@ class Hub:
     is_draining: bool = False
 
 
-class Connection:
+class Connection(Flushed):
     """Implements net.context.Shell, and what asyncio.Protocol has: to inherit that takes time."""
 
     __slots__ = (

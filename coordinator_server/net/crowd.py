@@ -9,7 +9,8 @@ are taken from it in a turn, and the loop reads these. Where there is no epoll, 
 import asyncio
 import select
 import sys
-from typing import Final, Protocol
+from abc import ABC, abstractmethod
+from typing import Final
 
 AWAKE: Final = 1_024
 """Connections of crowds that are left to the loop: to read so many takes some milliseconds."""
@@ -18,19 +19,21 @@ WOKEN_PER_TURN: Final = 64
 """Connections that have rested and are ready."""
 
 
-class Resting(Protocol):
+class Resting(ABC):
     """A connection."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def rest(self) -> int:
         """Read nothing until `wake_up`; the file descriptor that tells when there is something.
 
         -1: it is closing, and nothing has happened.
         """
-        ...
 
+    @abstractmethod
     def wake_up(self) -> None:
         """The rest is over."""
-        ...
 
 
 class Crowd:

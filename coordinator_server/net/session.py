@@ -135,7 +135,8 @@ class Session:
                 and self._out_bytes < WRITE_AHEAD
                 and not self.is_congested
             ):
-                self._serve(*waiting.popleft())
+                buffer, start, end = waiting.popleft()
+                self._serve(buffer, start, end)
         finally:
             self._is_working = False
         if self._served:

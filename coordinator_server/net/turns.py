@@ -6,8 +6,9 @@ among them must not wait for all joins.
 """
 
 import asyncio
+from abc import abstractmethod
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from coordinator_server.clock import Clock
 from coordinator_server.net.crowd import Crowd, Resting
@@ -26,12 +27,14 @@ CROWDED: Final = 128
 """Connections that wait for a turn from which on they are a crowd."""
 
 
-class Flushed(Resting, Protocol):
+class Flushed(Resting):
     """A connection."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def flush(self) -> bool:
         """Go on with what waits, and send what there is; whether nothing is in progress then."""
-        ...
 
 
 class Turns:
@@ -79,11 +82,12 @@ class Turns:
     def _run(self) -> None:
         """Let some go on; a group of thousands that is answered must not hold up all others."""
         self._is_due = False
-        waiting, clock = self._waiting, self._clock
+        waiting, clock, served = self._waiting, self._clock, 0
         is_crowd = len(waiting) >= CROWDED
         until_ms = clock.monotonic_ms() + LONGEST_MS
         try:
-            for served, connection in enumerate([*islice(waiting, MOST_PER_TURN)], 1):
+            for connection in [*islice(waiting, MOST_PER_TURN)]:
+                served += 1
                 del waiting[connection]
                 if connection.flush() and is_crowd:
                     self._crowd.add(connection)

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from coordinator_server.net.crowd import AWAKE, WOKEN_PER_TURN, Crowd
+from coordinator_server.net.crowd import AWAKE, WOKEN_PER_TURN, Crowd, Resting
 
 
-class Member:
+class Member(Resting):
     """Stands for a connection that has been answered."""
 
     def __init__(self) -> None:

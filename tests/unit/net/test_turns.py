@@ -9,7 +9,14 @@ import pytest
 
 from coordinator_server.clock import ManualClock
 from coordinator_server.net.crowd import AWAKE
-from coordinator_server.net.turns import CROWDED, LONGEST_MS, LOOKS_EVERY, MOST_PER_TURN, Turns
+from coordinator_server.net.turns import (
+    CROWDED,
+    LONGEST_MS,
+    LOOKS_EVERY,
+    MOST_PER_TURN,
+    Flushed,
+    Turns,
+)
 from coordinator_server.soon import SoonInLoop
 
 
@@ -23,7 +30,7 @@ def turns(clock: ManualClock) -> Turns:
     return Turns(SoonInLoop(), clock)
 
 
-class Counting:
+class Counting(Flushed):
     """Stands for a connection that takes its time."""
 
     def __init__(self, clock: ManualClock, takes_ms: int = 0, *, is_answered: bool = True) -> None:
