@@ -2,13 +2,14 @@
 
 from itertools import count
 from os import urandom
+from typing import Final
 from uuid import UUID, uuid4
 
 _FIRST_BASE64_DIGIT_MINUS = 62
-_IDS_AT_ONCE = 64
+_IDS_AT_ONCE: Final = 64
 
 
-_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+_VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 """The digit of a UUID that begins with the variant of RFC 9562; its other two bits are chance."""
 
 

@@ -1,6 +1,7 @@
 """The APIs of Kafka's protocol, and from which version on each has flexible headers."""
 
 from enum import IntEnum
+from typing import Final
 
 
 class ApiKey(IntEnum):
@@ -101,7 +102,7 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-NEVER = 1 << 15
+NEVER: Final = 1 << 15
 """Above any version: the "first flexible version" of an API that has none."""
 
 _FIRST_FLEXIBLE = {

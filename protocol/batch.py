@@ -26,12 +26,12 @@ COMPRESSION, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 CRC_FROM: Final = 21
 """Where in a batch that begins what its checksum covers; that goes on to its end."""
 
-_HEADER = Struct(">qiibIhiqqqhii")
-CHECKED = Struct(">hiqqqhii")
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+CHECKED: Final = Struct(">hiqqqhii")
 """What the checksum covers of the header: from the attributes to the number of records."""
 _pack_start: Final = Struct(">qiibI").pack
 """Base offset, length, leader epoch, magic, checksum."""
-_LENGTH = Struct(">qi")
+_LENGTH: Final = Struct(">qi")
 _crc32c: Final = crc32c
 """A name of our own is not looked up for every batch, when compiled."""
 _FRAMING: Final = 16

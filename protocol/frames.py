@@ -7,10 +7,10 @@ from typing import Final
 Frame = tuple[bytes, int, int]
 """A buffer, and where in it a frame begins and ends, the length not included."""
 
-_SIZE = Struct(">i")
+_SIZE: Final = Struct(">i")
 SIZE_BYTES: Final = _SIZE.size
 """Of a frame's length."""
-_size_of = _SIZE.unpack_from
+_size_of: Final = _SIZE.unpack_from
 
 
 class FrameError(ValueError):
@@ -63,7 +63,7 @@ class FrameSplitter:
         at = self._resume(data, frames) if self.is_amid else 0
         available = len(data)
         while available - at >= 4:
-            size = _size_of(data, at)[0]
+            size: int = _size_of(data, at)[0]
             if not 0 <= size <= self._max_bytes:
                 raise FrameError(size, self._max_bytes, frames)
             at += 4

@@ -8,17 +8,18 @@ able to read before it knows which versions the server has (KIP-511).
 
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
+from typing import Final
 
 from protocol.api_keys import FIRST_FLEXIBLE, NEVER, ApiKey
 from protocol.decoding import skip_tagged_fields
 from protocol.errors import Malformed
 
-_API_VERSIONS = int(ApiKey.API_VERSIONS)
-_NO_TAGGED_FIELDS = b"\0"
-_unpack_start = Struct(">hhih").unpack_from
-_pack_start = Struct(">hhih").pack
-_unpack_intent = Struct(">hhi").unpack_from
-_correlation_id = Struct(">i")
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+_NO_TAGGED_FIELDS: Final = b"\0"
+_unpack_start: Final = Struct(">hhih").unpack_from
+_pack_start: Final = Struct(">hhih").pack
+_unpack_intent: Final = Struct(">hhi").unpack_from
+_correlation_id: Final = Struct(">i")
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:

@@ -134,9 +134,9 @@ class HistoryHead(NamedTuple):
     ended_ms: int
 
 
-_HEAD = struct.Struct(">hqiq")
-_BODY = struct.Struct(">qiqq7i")
-_FIXED = struct.Struct(">hqiqqiqq7i")
+_HEAD: Final = struct.Struct(">hqiq")
+_BODY: Final = struct.Struct(">qiqq7i")
+_FIXED: Final = struct.Struct(">hqiqqiqq7i")
 """Both."""
 
 

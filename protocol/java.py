@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from operator import mul
 from typing import Final
 
-_MASK = 0xFFFFFFFF
+_MASK: Final = 0xFFFFFFFF
 _PIECE: Final = 64
 _POWERS: Final = tuple(pow(31, exponent, 1 << 32) for exponent in range(_PIECE + 1))
 LONGEST_REMEMBERED: Final = 300
@@ -15,19 +15,11 @@ MOST_REMEMBERED: Final = 65_536
 
 def java_hash(text: str) -> int:
     """`String.hashCode`: over UTF-16 units, as a signed 32-bit number."""
-    is_short = len(text) <= _PIECE and text.isascii()
-    result = _hash_of_few(text.encode()) if is_short else _hash_of_many(_units(text))
+    result = _hash(_units(text))
     return result - (1 << 32) if result >= 1 << 31 else result
 
 
-def _hash_of_few(units: bytes) -> int:
-    result = 0
-    for unit in units:
-        result = 31 * result + unit & _MASK
-    return result
-
-
-def _hash_of_many(units: Sequence[int]) -> int:
+def _hash(units: Sequence[int]) -> int:
     result = 0
     for at in range(0, len(units), _PIECE):
         piece = units[at : at + _PIECE]

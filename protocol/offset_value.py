@@ -34,10 +34,10 @@ class OffsetCommitValue:
     """Tagged fields this version does not know."""
 
 
-_LONG = struct.Struct(">q")
-_OFFSET_HEAD = struct.Struct(">hqi")
+_LONG: Final = struct.Struct(">q")
+_OFFSET_HEAD: Final = struct.Struct(">hqi")
 """Version, offset and leader epoch of an offset's value from version 3 on."""
-_PLAIN_OFFSET = struct.Struct(">hqiBqB")
+_PLAIN_OFFSET: Final = struct.Struct(">hqiBqB")
 """A value of version 4: empty metadata, its time, no tagged fields."""
 
 

@@ -1,15 +1,16 @@
 """Reads the primitive types of Kafka's wire format, for what no message schema describes."""
 
 import struct
+from typing import Final
 
 from protocol.errors import Malformed
 
 Tag = tuple[int, bytes]
 """A tagged field: its number and its bytes."""
 
-_SHORT = struct.Struct(">h")
-_INT = struct.Struct(">i")
-_LONG = struct.Struct(">q")
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
 
 
 class Reader:

@@ -95,9 +95,9 @@ RecordValue = OffsetCommitValue | GroupMetadataValue | PackedGroup | PackedHisto
 
 # --- writing ---
 
-_INT = struct.Struct(">i")
-_LONG = struct.Struct(">q")
-_TIMEOUTS = struct.Struct(">iii")
+_INT: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
+_TIMEOUTS: Final = struct.Struct(">iii")
 """A member's two, and the length of its subscription."""
 
 
@@ -126,7 +126,7 @@ def _offset_key_prefix(group: str, topic: str) -> bytes:
     return b"\0\1" + text_bytes(group) + text_bytes(topic)
 
 
-_usual_key_prefix = lru_cache(maxsize=16_384)(_offset_key_prefix)
+_usual_key_prefix: Final = lru_cache(maxsize=16_384)(_offset_key_prefix)
 _LONGEST_REMEMBERED: Final = 600
 """Characters of what is cached."""
 
@@ -222,7 +222,7 @@ def _middle(host: str, rebalance: int, session: int, subscription: bytes) -> byt
     return text_bytes(host) + _TIMEOUTS.pack(rebalance, session, len(subscription)) + subscription
 
 
-_usual_middle = lru_cache(maxsize=4_096)(_middle)
+_usual_middle: Final = lru_cache(maxsize=4_096)(_middle)
 
 
 def _encode_group_with_tags(value: GroupMetadataValue) -> bytes:

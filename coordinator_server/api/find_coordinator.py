@@ -19,8 +19,10 @@ from protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2
-FIRST_BATCHED = 4
+GROUP: Final = 0
+TRANSACTION: Final = 1
+SHARE: Final = 2
+FIRST_BATCHED: Final = 4
 _DESCRIBE: Final = Operation.DESCRIBE
 _GROUP: Final = Resource.GROUP
 _NONE: Final = ErrorCode.NONE

@@ -20,7 +20,7 @@ from coordinator_server.runtime.ticket import CallbackTicket
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-NO_TAGS = 0
+NO_TAGS: Final = 0
 _READ: Final = Operation.READ
 _GROUP: Final = Resource.GROUP
 

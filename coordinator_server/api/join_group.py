@@ -19,10 +19,10 @@ from protocol.errors import ErrorCode
 from protocol.join_answers import follower_joined, leader_joined, not_joined
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
-FIRST_WITH_REBALANCE_TIMEOUT = 1
-FIRST_WITH_KNOWN_MEMBER_ID = 4
-FIRST_WITH_NULL_PROTOCOL = 7
-FIRST_WITH_SKIP_ASSIGNMENT = 9
+FIRST_WITH_REBALANCE_TIMEOUT: Final = 1
+FIRST_WITH_KNOWN_MEMBER_ID: Final = 4
+FIRST_WITH_NULL_PROTOCOL: Final = 7
+FIRST_WITH_SKIP_ASSIGNMENT: Final = 9
 _READ: Final = Operation.READ
 _GROUP: Final = Resource.GROUP
 

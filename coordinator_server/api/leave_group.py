@@ -6,6 +6,7 @@ named by its instance id alone (KIP-345). v4: flexible. v5: reason (KIP-800).
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from coordinator_server.api.call import Call
 from coordinator_server.api.refusing import empty_group_id, not_authorized
@@ -17,7 +18,7 @@ from coordinator_server.runtime.ticket import CallbackTicket
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
-FIRST_BATCHED = 3
+FIRST_BATCHED: Final = 3
 
 
 def handle(call: Call, request: LeaveGroupRequest, services: Services) -> LeaveGroupResponse | None:

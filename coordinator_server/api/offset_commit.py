@@ -34,7 +34,7 @@ from protocol.messages.offset_commit import (
 )
 from protocol.offset_answers import commit_accepted
 
-FIRST_WITH_NOT_FOUND = 9
+FIRST_WITH_NOT_FOUND: Final = 9
 _READ: Final = Operation.READ
 _GROUP: Final = Resource.GROUP
 

@@ -32,9 +32,9 @@ from protocol.messages.offset_fetch import (
 )
 from protocol.offset_answers import fetched, fetched_alone, fetched_group
 
-FIRST_WITH_GROUP_ERROR = 2
-FIRST_FLEXIBLE = 6
-FIRST_BATCHED = 8
+FIRST_WITH_GROUP_ERROR: Final = 2
+FIRST_FLEXIBLE: Final = 6
+FIRST_BATCHED: Final = 8
 
 _DESCRIBE: Final = Operation.DESCRIBE
 _GROUP: Final = Resource.GROUP

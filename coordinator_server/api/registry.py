@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from coordinator_server.api.call import Call
 from coordinator_server.ports import Operation, Resource
@@ -150,7 +150,7 @@ class Route:
 ROUTES: dict[bytes, Route] = {}
 """What `route` has made, by API key and version as they are in a request."""
 
-_pack_intent = Struct(">hh").pack
+_pack_intent: Final = Struct(">hh").pack
 
 
 def route(api_key: int, version: int) -> Route | None:

@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode
 from protocol.join_answers import synced
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-FIRST_WITH_PROTOCOL = 5
+FIRST_WITH_PROTOCOL: Final = 5
 _READ: Final = Operation.READ
 _GROUP: Final = Resource.GROUP
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from coordinator_server.group.events import Token
 from coordinator_server.group.reasons import Culprit, Observation
@@ -134,7 +134,7 @@ class Done:
     """Success without a body."""
 
 
-DONE = Done()
+DONE: Final = Done()
 
 
 class LeftMember(NamedTuple):

@@ -82,7 +82,7 @@ class Culprit(NamedTuple):
         return Culprit._make(text and brief(text) for text in self)
 
 
-NOBODY = Culprit("", None, "", "")
+NOBODY: Final = Culprit("", None, "", "")
 """The culprit where it is no member: an operator."""
 
 
@@ -111,9 +111,9 @@ class Counts(NamedTuple):
     rounds: int
 
 
-NOT_WRITTEN = -1
+NOT_WRITTEN: Final = -1
 """The sequence of a rebalance that is not in the log, because its tenure ended."""
-FIRST_SEQUENCE = 0
+FIRST_SEQUENCE: Final = 0
 """That of a rebalance before which the log has none."""
 
 

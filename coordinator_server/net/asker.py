@@ -1,10 +1,12 @@
 """Who asks on a connection, as the headers of its requests say."""
 
+from typing import Final
+
 from coordinator_server.api.registry import Route
 from coordinator_server.ports import Caller
 from protocol.headers import read_client_id
 
-_CLIENT = 8
+_CLIENT: Final = 8
 """Where a header goes on behind the correlation id."""
 
 

@@ -11,7 +11,7 @@ _ID: Final = 8
 """Where the correlation id lies in a request's frame, behind its length, API key and version."""
 _REST: Final = 12
 
-_pack_size = Struct(">i").pack
+_pack_size: Final = Struct(">i").pack
 
 
 class Repeat:

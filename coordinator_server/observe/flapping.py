@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice, takewhile
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from coordinator_server.group.reasons import (
     FIRST_SEQUENCE,
@@ -96,11 +96,11 @@ class _Incident(NamedTuple):
 Elsewhere = Callable[[str, str], bool]
 """Whether a group has a member now that is not on a host."""
 
-MAX_INCIDENTS = 200
+MAX_INCIDENTS: Final = 200
 """Of a group; older ones are forgotten."""
-MAX_GROUPS = 1_000
+MAX_GROUPS: Final = 1_000
 
-POLL_TIMEOUT_WORDS = "poll timeout has expired"
+POLL_TIMEOUT_WORDS: Final = "poll timeout has expired"
 """What the Java client says when it leaves because its application did not poll (KIP-800)."""
 
 _SIGNS = {
@@ -333,7 +333,7 @@ def _likely_cause(case: _Case, count: int, incidents: Iterable[_Incident]) -> Li
     return likely if signs[likely] * _SIGNS_TO_COUNT >= count else LikelyCause.UNKNOWN
 
 
-_SIGNS_TO_COUNT = 3
+_SIGNS_TO_COUNT: Final = 3
 """One sign is needed for so many rebalances."""
 
 
