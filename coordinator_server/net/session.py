@@ -29,6 +29,8 @@ READ_AHEAD: Final = 65_536
 WRITE_AHEAD: Final = 262_144
 """Bytes of answers above which no further request is begun before they have been taken."""
 
+_seconds: Final = perf_counter
+
 
 class Session:
     """Serves the requests of one connection."""
@@ -126,7 +128,7 @@ class Session:
             return
         self._is_working = True
         self._now_ms = now_ms
-        self._began = perf_counter()
+        self._began = _seconds()
         waiting = self._waiting
         try:
             while (
@@ -279,7 +281,7 @@ class Session:
         read = later.recognise(frame)
         if read is None:
             return False
-        began, caller = perf_counter(), self._asker.caller
+        began, caller = _seconds(), self._asker.caller
         self.current = call = SessionCall(
             self, familiar.way, frame[8:12], caller, later.request, now_ms, began
         )
@@ -390,7 +392,7 @@ class Session:
         if self._is_working:
             self._served.append(call.api_key)
         else:
-            counts.seconds.observe(perf_counter() - call.began)
+            counts.seconds.observe(_seconds() - call.began)
             self._shell.wake()
             if self._is_draining or self._broken is not None:
                 self._settle()
@@ -398,7 +400,7 @@ class Session:
     def _measure(self) -> None:
         """Requests of one chunk are measured together: each has taken its share of the time."""
         served = self._served
-        share = (perf_counter() - self._began) / len(served)
+        share = (_seconds() - self._began) / len(served)
         apis = self._context.counters.apis
         if len(served) == 1:
             apis[served[0]].seconds.observe(share)
