@@ -6,20 +6,20 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from coordinator_server.healthcheck import Unhealthy, find_coordinator
+from coordinator_server.healthcheck import Unhealthy
 from tools.ports import free_port
+from tools.starting import START_SECONDS, await_coordinator
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPILED = ROOT / "build/compiled"
 COMPILED_MADE = COMPILED / "made"
 """What `make compiled` leaves when it is done."""
-START_SECONDS = 90.0
 IDLE_SECONDS = 0.02
 """What a server may use of half a second that does nothing; the system counts hundredths."""
 
@@ -70,23 +70,6 @@ def raise_priority() -> bool:
     except PermissionError:
         return False
     return True
-
-
-def await_coordinator(port: int, ended: Callable[[], bool]) -> float:
-    """Ask for a coordinator until there is one; when that was, by the monotonic clock.
-
-    Raises CannotRun.
-    """
-    until = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            find_coordinator("127.0.0.1", port, timeout=5)
-        except Unhealthy as error:
-            if ended() or time.monotonic() > until:
-                raise CannotRun(f"it does not come up: {error}") from error
-            time.sleep(0.002)
-        else:
-            return time.monotonic()
 
 
 def await_quiet(pid: int) -> None:
@@ -199,6 +182,8 @@ def _process(
         if at_rest:
             await_quiet(server.pid)
         yield Running(port, server.pid, ready - begun)
+    except Unhealthy as error:
+        raise CannotRun(str(error)) from error
     finally:
         _end(server)
 
@@ -234,6 +219,8 @@ def kafka(core: int, directory: Path, settings: Mapping[str, str]) -> Iterator[R
         ready = await_coordinator(port, lambda: bool(starting.poll()))
         starting.wait()
         yield Running(port, int((directory / "pid").read_text()), ready - begun)
+    except Unhealthy as error:
+        raise CannotRun(str(error)) from error
     finally:
         starting.wait()
         subprocess.run([*command, "stop"], cwd=ROOT / "tests/oracle", check=False)

@@ -5,16 +5,15 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from coordinator_server.healthcheck import Unhealthy, find_coordinator
+from coordinator_server.healthcheck import Unhealthy
 from tools.ports import free_port
+from tools.starting import await_coordinator
 
 ROOT = Path(__file__).resolve().parent.parent
-START_SECONDS = 30.0
 
 
 class Run(NamedTuple):
@@ -52,19 +51,6 @@ RUNS = (
         played=8,
     ),
 )
-
-
-def _wait_until_healthy(server: subprocess.Popen[bytes], port: int) -> None:
-    until = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            find_coordinator("127.0.0.1", port, timeout=5)
-        except Unhealthy as error:
-            if server.poll() is not None or time.monotonic() > until:
-                sys.exit(f"the server did not come up: {error}")
-            time.sleep(0.1)
-        else:
-            return
 
 
 def _check(port: int, run: Run) -> bool:
@@ -111,8 +97,10 @@ def _serve_and_check(run: Run) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         server = subprocess.Popen(command, cwd=folder, env=environment)
         try:
-            _wait_until_healthy(server, port)
+            await_coordinator(port, lambda: server.poll() is not None)
             return _check(port, run)
+        except Unhealthy as error:
+            sys.exit(f"the server: {error}")
         finally:
             server.terminate()
             server.wait()

@@ -3,28 +3,15 @@
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from coordinator_server.healthcheck import Unhealthy, find_coordinator
 from tools.ports import free_port
+from tools.starting import await_coordinator
 
 LATE = {"aiokafka", "hypothesis", "kio", "rich", "scramp"}
 ONLY_FOR_HTTP = {"aiohttp", "prometheus_client"}
-
-
-def wait_until_healthy(server: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            find_coordinator("127.0.0.1", port, timeout=5)
-        except Unhealthy:
-            assert server.poll() is None, "the server ended by itself"
-            assert time.monotonic() < deadline, "the server does not answer"
-        else:
-            return
 
 
 def imported_by_a_run(folder: Path, http: str) -> set[str]:
@@ -41,7 +28,7 @@ def imported_by_a_run(folder: Path, http: str) -> set[str]:
     with log.open("wb") as stderr:
         server = subprocess.Popen(command, stderr=stderr)
     try:
-        wait_until_healthy(server, port)
+        await_coordinator(port, lambda: server.poll() is not None)
     finally:
         server.terminate()
         server.wait()
