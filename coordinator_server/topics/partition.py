@@ -112,6 +112,7 @@ class Partition:
             self._check_open()
             if self._opening is None:
                 self._opening = asyncio.create_task(self._run_open(create))
+                self._opening.add_done_callback(_look_at_failure)
             try:
                 # A client that goes away must not cancel what others wait for.
                 await asyncio.shield(self._opening)
@@ -235,6 +236,17 @@ class Partition:
         if self._log is not None:
             self._log.close()
 
+    async def wait_closed(self) -> None:
+        """Wait until a log that was just being opened is closed, too: its files may go then."""
+        if self._opening is not None:
+            await asyncio.wait((self._opening,))
+
     def _check_open(self) -> None:
         if self._closed:
             raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition has been closed.")
+
+
+def _look_at_failure(opening: "asyncio.Task[None]") -> None:
+    """Who asked is told; if all have gone away meanwhile, that is no bug of anybody's."""
+    if not opening.cancelled():
+        opening.exception()

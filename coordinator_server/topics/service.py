@@ -174,8 +174,9 @@ class Topics:
         for topic in topics:
             for index in range(topic.partitions):
                 partition = self._partitions.pop((topic.topic_id, index), None)
-                if partition is not None:
+                if isinstance(partition, Partition):
                     partition.close()
+                    await partition.wait_closed()
             try:
                 await asyncio.to_thread(self._directories.remove, topic)
             except OSError as failure:
@@ -266,9 +267,12 @@ class Topics:
         self._partitions.clear()
 
     def _partition(self, topic: TopicInfo, index: int) -> AnyPartition:
+        """The partition; TopicError if the topic has been deleted since the request began."""
         key = (topic.topic_id, index)
         partition = self._partitions.get(key)
         if partition is None:
+            if self.catalog.by_id(topic.topic_id) is None:
+                raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It has been deleted.")
             partition = self._partitions[key] = self._make_partition(topic, index)
         return partition
 

@@ -2,13 +2,16 @@
 
 import asyncio
 import errno
+import gc
+import threading
 from pathlib import Path
 
 import pytest
 
+from coordinator_server.storage.segments.files import SystemFiles
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.partition import Partition
-from coordinator_server.topics.service import FetchWant, Topics
+from coordinator_server.topics.service import INLINE_CHECK_BYTES, FetchWant, Topics
 from protocol.errors import ErrorCode
 from tests.support.data_plane import batch_of, make_topics, produced, records_in
 
@@ -43,6 +46,66 @@ async def test_a_deleted_topic_loses_its_records_and_its_files(
     topics.catalog.create([("orders", 2)])
     assert await records_in(topics, "orders", 0) == []
     assert await produced(topics, "orders", 0, (NOW, b"b")) == 0
+
+
+async def test_a_topic_is_deleted_while_its_log_is_being_opened(
+    tmp_path: Path, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_opening, may_go_on = threading.Event(), threading.Event()
+    make_directory = SystemFiles.make_directory
+
+    def slowly(files: SystemFiles, path: Path) -> None:
+        make_directory(files, path)
+        is_opening.set()
+        may_go_on.wait(10)
+
+    monkeypatch.setattr(SystemFiles, "make_directory", slowly)
+    producing = asyncio.create_task(produced(topics, "orders", 0, (NOW, b"a")))
+    await asyncio.to_thread(is_opening.wait, 10)
+    deleting = asyncio.create_task(topics.delete(["orders"]))
+    await asyncio.sleep(0)
+    may_go_on.set()
+    await deleting
+    with pytest.raises(TopicError) as caught:
+        await producing
+    assert caught.value.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not files_of(tmp_path, "orders")
+
+
+async def test_a_request_that_began_before_its_topic_was_deleted_makes_no_files(
+    tmp_path: Path, topics: Topics
+) -> None:
+    topic = topics.catalog.topics()["orders"]
+    large = batch_of((NOW, b"a" * 2 * INLINE_CHECK_BYTES))
+    producing = asyncio.create_task(topics.produce(topic, 0, large))
+    await asyncio.sleep(0)
+    await topics.delete(["orders"])
+    with pytest.raises(TopicError) as caught:
+        await producing
+    assert caught.value.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not files_of(tmp_path, "orders")
+
+
+async def test_a_failure_to_open_is_no_bug_when_who_asked_has_gone(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_args: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(topics._directories, "open_log", failing)
+    bugs: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, bug: bugs.append(bug))
+    topic = topics.catalog.topics()["orders"]
+    asking = asyncio.create_task(topics.produce(topic, 0, batch_of((NOW, b"a"))))
+    await asyncio.sleep(0)
+    partition = topics._partition(topic, 0)
+    assert isinstance(partition, Partition)
+    asking.cancel()
+    await partition.wait_closed()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert asking.cancelled()
+    assert not bugs
 
 
 async def test_a_log_is_opened_once_however_many_ask(
