@@ -4,8 +4,11 @@
 whose id is not the catalog's belongs to a topic that was deleted: it is put aside, never read.
 """
 
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 
 import structlog
 
@@ -25,6 +28,9 @@ EPOCHS_FILE = "leader-epoch-checkpoint"
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 MAX_FILE_NAME = 255
+_STRAY = re.compile(rf"-(\d+)\.[0-9a-f]{{32}}{STRAY_SUFFIX}$")
+LOCKS = 64
+"""More than there are threads that open logs at once."""
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +62,9 @@ class Directories:
         self._journal = journal
         self._files = files
         self._share = share
+        self._locks = tuple(Lock() for _ in range(LOCKS))
+        """One of them guards what a directory is there for: a topic's name may come again while
+        its last holder's records are being removed."""
 
     def open_log(self, topic: TopicInfo, index: int, create: bool) -> SegmentLog | None:
         """Open the log of a partition; None if it has none and none is to be made.
@@ -63,14 +72,9 @@ class Directories:
         Raises OSError, CorruptLog.
         """
         path = self._path(topic, index)
-        if path.exists() and not self._is_ours(path, topic):
-            self._put_aside(path, topic, index, STRAY_SUFFIX)
-            log.warning("stray_partition_put_aside", topic=topic.name, partition=index)
-        if not path.exists() and not create:
-            return None
-        if not (path / METADATA_FILE).exists():
-            self._files.make_directory(path)
-            self._mark(path, topic)
+        with self._lock_of(path):
+            if not self._prepare(path, topic, index, create):
+                return None
         segments = SegmentLog(
             path,
             files=self._files,
@@ -84,21 +88,53 @@ class Directories:
             )
         return segments
 
+    def _prepare(self, path: Path, topic: TopicInfo, index: int, create: bool) -> bool:
+        """Whether the partition has a directory now."""
+        if path.exists() and not self._is_ours(path, topic):
+            self._put_aside(path, topic, index, STRAY_SUFFIX)
+            log.warning("stray_partition_put_aside", topic=topic.name, partition=index)
+        if not path.exists() and not create:
+            return False
+        if not (path / METADATA_FILE).exists():
+            self._files.make_directory(path)
+            self._mark(path, topic)
+        return True
+
     def remove(self, topic: TopicInfo) -> None:
         """Remove our partitions of a deleted topic. Raises OSError."""
+        for path in self._left_of(topic):
+            shutil.rmtree(path)
+
+    def _left_of(self, topic: TopicInfo) -> Iterator[Path]:
+        """Its directories, and those that a new topic of its name has put aside."""
         for index in filter(self._share.has, range(topic.partitions)):
             path = self._path(topic, index)
-            if path.exists():
-                shutil.rmtree(self._put_aside(path, topic, index, DELETED_SUFFIX))
+            with self._lock_of(path):
+                aside = None
+                if path.exists() and self._is_ours(path, topic):
+                    aside = self._put_aside(path, topic, index, DELETED_SUFFIX)
+            if aside is not None:
+                yield aside
+        for path in self._data.glob(f"*{STRAY_SUFFIX}"):
+            named = _STRAY.search(path.name)
+            if named and self._share.has(int(named[1])) and self._is_marked(path, topic):
+                yield path
+
+    def _lock_of(self, path: Path) -> Lock:
+        return self._locks[hash(path) % LOCKS]
 
     def _path(self, topic: TopicInfo, index: int) -> Path:
         return self._data / f"{topic.name}-{index}"
 
     def _is_ours(self, path: Path, topic: TopicInfo) -> bool:
+        """Whether a directory is the topic's, or nobody's yet."""
+        return not (path / METADATA_FILE).exists() or self._is_marked(path, topic)
+
+    def _is_marked(self, path: Path, topic: TopicInfo) -> bool:
         try:
             lines = (path / METADATA_FILE).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
-            return True
+            return False
         return f"topic_id: {to_base64(topic.topic_id)}" in lines.splitlines()
 
     def _put_aside(self, path: Path, topic: TopicInfo, index: int, suffix: str) -> Path:

@@ -69,6 +69,20 @@ def test_removal_takes_all_partitions_and_no_other_topics(
     assert names(tmp_path) == ["orders-0-0"]
 
 
+def test_removal_leaves_a_new_topic_of_that_name_and_takes_what_that_has_put_aside(
+    directories: Directories, tmp_path: Path
+) -> None:
+    make(directories, index=0)
+    make(directories, index=1)
+    make(directories, ORDERS._replace(topic_id=UUID(int=78)))
+    (tmp_path / f"other-0.{'0' * 32}-stray").mkdir()
+    directories.remove(ORDERS)
+    assert names(tmp_path) == ["orders-0", f"other-0.{'0' * 32}-stray"]
+    log = directories.open_log(ORDERS._replace(topic_id=UUID(int=78)), 0, create=False)
+    assert log is not None
+    log.close()
+
+
 def test_what_a_crash_left_of_a_removal_is_swept(directories: Directories, tmp_path: Path) -> None:
     make(directories)
     (tmp_path / f"payments-0.{'0' * 32}-delete").mkdir()
