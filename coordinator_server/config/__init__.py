@@ -2,7 +2,7 @@
 
 from coordinator_server.config.kinds import DeclaredTopic
 from coordinator_server.config.listeners import Address, Listener, advertised_warnings
-from coordinator_server.config.model import Config, texts
+from coordinator_server.config.model import Config, from_texts, texts
 from coordinator_server.config.sources import DEV_SETTINGS, ConfigError, Loaded, Problem, load
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Loaded",
     "Problem",
     "advertised_warnings",
+    "from_texts",
     "load",
     "texts",
 ]

@@ -388,3 +388,9 @@ def texts(config: Config) -> dict[str, str]:
         for name, known in PROPERTIES.items()
         if (value := getattr(config, known.attribute)) != known.default
     }
+
+
+def from_texts(shown: Mapping[str, str]) -> Config:
+    """The configuration of which these are the `texts`; it has been checked before."""
+    told = [(PROPERTIES[name], text) for name, text in shown.items()]
+    return Config(**{known.attribute: known.kind.parse(text) for known, text in told})

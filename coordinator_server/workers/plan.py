@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from coordinator_server.config import Config, load, texts
+from coordinator_server.config import Config, from_texts, texts
 from coordinator_server.config.listeners import Listener
 from coordinator_server.ports import TopicInfo
 from coordinator_server.storage.base import Node
@@ -52,7 +52,7 @@ class Plan:
         """From the channel."""
         nodes = {name: [Node(*each) for each in listed] for name, listed in form["nodes"].items()}
         return cls(
-            config=load(environ={}, flags=form["settings"]).config,
+            config=from_texts(form["settings"]),
             share=Share(*form["share"]),
             cluster_id=form["cluster_id"],
             start=form["start"],

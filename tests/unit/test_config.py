@@ -18,7 +18,7 @@ from coordinator_server.config import (
 )
 from coordinator_server.config.kafka_names import KAFKA_NAMES
 from coordinator_server.config.listeners import parse_address, parse_listeners
-from coordinator_server.config.model import OWN, PROPERTIES, texts
+from coordinator_server.config.model import OWN, PROPERTIES, from_texts, texts
 from coordinator_server.config.sources import environment_name
 from tools.generate_docs import stale_pages
 
@@ -320,7 +320,14 @@ def test_settings_are_shown_as_they_are_read() -> None:
         *("log.dirs=/d", "log.cleaner.enable=false", "log.cleaner.min.cleanable.ratio=0.25"),
         *("metrics.aliases=jmx", "metrics.groups.allow=a.*", "log.flush=os"),
     )
-    assert load(environ={}, flags=texts(config)).config == config
+    assert from_texts(texts(config)) == config
+
+
+def test_listeners_that_are_the_default_are_not_derived_anew_from_what_is_advertised() -> None:
+    config = loaded(
+        "listeners=PLAINTEXT://127.0.0.1:9092", "advertised.listeners=PLAINTEXT://host:9092"
+    )
+    assert from_texts(texts(config)) == config
 
 
 def test_every_property_is_kafkas_or_one_of_our_own() -> None:
