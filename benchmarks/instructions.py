@@ -27,16 +27,14 @@ from benchmarks.servers import COMPILED, COMPILED_MADE, ROOT
 from benchmarks.tables import table
 from benchmarks.turn import (
     CLIENTS,
-    CONNECT,
     CREATE,
     MEMBERS,
     REBALANCE,
     WORKS,
     Client,
     Costs,
-    api_versions,
     create,
-    find_coordinator,
+    frame,
     gathered,
     rebalance,
     serving,
@@ -47,7 +45,11 @@ from coordinator_server.clock import ManualClock
 from coordinator_server.net.connection import Connection, Hub
 from coordinator_server.net.turns import Turns
 from coordinator_server.observe import log
+from protocol.api_keys import ApiKey
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 
+CONNECT: Final = "connection with ApiVersions and FindCoordinator"
 WARM_UP_ROUNDS: Final = 50
 CALLERS: Final = 14
 """How far up callgrind tells who called; calls through the runtime are a few levels deep."""
@@ -113,7 +115,12 @@ def _rebalances_in(rounds: int) -> int:
 
 async def _connect(app: App, rounds: int) -> None:
     """Connections that ask as every client begins; accepting and closing sockets is not counted."""
-    chunks = [api_versions(), find_coordinator("group")]
+    versions = ApiVersionsRequest("benchmark", "1")
+    coordinator = FindCoordinatorRequest(coordinator_keys=["group"])
+    chunks = [
+        frame(ApiKey.API_VERSIONS, 3, versions),
+        frame(ApiKey.FIND_COORDINATOR, 4, coordinator),
+    ]
     hub = _hub(app)
     _come_and_go(hub, chunks, WARM_UP_ROUNDS)
     with _counted():

@@ -30,8 +30,6 @@ from protocol.api_keys import ApiKey
 from protocol.codec import request_encoder, response_decoder
 from protocol.errors import ErrorCode
 from protocol.headers import is_flexible, response_header_version
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.offset_commit import (
@@ -194,16 +192,6 @@ def _fetch(client: Client) -> bytes:
     return frame(ApiKey.OFFSET_FETCH, 8, request)
 
 
-def api_versions() -> bytes:
-    """What every client asks first."""
-    return frame(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("benchmark", "1"))
-
-
-def find_coordinator(group_id: str) -> bytes:
-    """What it asks next."""
-    return frame(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=[group_id]))
-
-
 WORKS: dict[str, tuple[Callable[[Client], bytes], int]] = {
     "heartbeat, 1 in flight": (_heartbeat, 1),
     "heartbeat, 16 in flight": (lambda client: _heartbeat(client) * 16, 16),
@@ -213,7 +201,6 @@ WORKS: dict[str, tuple[Callable[[Client], bytes], int]] = {
 }
 """A chunk of each work, and how many requests are in it."""
 
-CONNECT = "connection with ApiVersions and FindCoordinator"
 CREATE = "create a one-member group, up to Stable"
 REBALANCE = "rebalance of 1,000 members, per request"
 MEMBERS = 1_000

@@ -13,8 +13,8 @@ from coordinator_server.config.listeners import (
     parse_protocol_map,
 )
 
-INT_MIN, INT_MAX = -(2**31), 2**31 - 1
-LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -44,15 +44,15 @@ class DeclaredTopic(NamedTuple):
         return f"{self.name}:{self.partitions}"
 
 
-def integer(*, ge: int = INT_MIN, le: int = INT_MAX) -> Kind:
-    """An integer within bounds, Kafka's INT without."""
+def integer(*, ge: int, le: int = INT_MAX) -> Kind:
+    """An integer within bounds, of 32 bits."""
     takes = f"an integer from {ge} to {le}"
     if le in (INT_MAX, LONG_MAX):
         takes = f"an integer of at least {ge}"
     return Kind(partial(_parse_integer, ge, le), takes)
 
 
-def long(*, ge: int = LONG_MIN) -> Kind:
+def long(*, ge: int) -> Kind:
     """An integer of 64 bits."""
     return integer(ge=ge, le=LONG_MAX)
 
@@ -70,16 +70,16 @@ def _parse_integer(least: int, most: int, text: str) -> int:
 
 def number(takes: str, *, ge: float, le: float = float("inf")) -> Kind:
     """A number within bounds, which `takes` is to name."""
-    return Kind(partial(_parse_number, takes, ge, le), takes)
+    return Kind(partial(_parse_number, ge, le), takes)
 
 
-def _parse_number(takes: str, least: float, most: float, text: str) -> float:
+def _parse_number(least: float, most: float, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        value = float("nan")
+        raise ValueError from None  # what Python says of it is no help
     if not least <= value <= most:
-        raise ValueError(f"expected {takes}")
+        raise ValueError
     return value
 
 

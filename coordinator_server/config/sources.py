@@ -255,11 +255,11 @@ def _parsed(given: Mapping[str, Setting]) -> tuple[dict[str, Any], list[Problem]
     """By attribute, without those that are wrong."""
     values, problems = {}, []
     for name, setting in given.items():
-        attribute, _, kind, _ = PROPERTIES[name]
+        known = PROPERTIES[name]
         try:
-            values[attribute] = kind.parse(setting.value)
+            values[known.attribute] = known.kind.parse(setting.value)
         except ValueError as error:
-            problems.append(Problem(_where(setting), str(error) or f"expected {kind.takes}"))
+            problems.append(Problem(_where(setting), str(error) or f"expected {known.kind.takes}"))
     return values, problems
 
 
