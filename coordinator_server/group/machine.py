@@ -14,7 +14,6 @@ from coordinator_server.group.classic.members import heartbeat, kick, leave, ren
 from coordinator_server.group.classic.rebalance import (
     end_rebalance,
     force_rebalance,
-    group_record,
     prepare_rebalance,
 )
 from coordinator_server.group.classic.state import ClassicGroup
@@ -64,7 +63,6 @@ from coordinator_server.group.past import next_sequence
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.reasons import Outcome, RebalanceReason, Round
 from coordinator_server.group.replay import apply, apply_encoded, apply_packed, restore
-from protocol.records import GroupMetadataKey
 
 
 class TurnFailed(Exception):
@@ -161,7 +159,10 @@ class Group(GroupMemory):
 
 
 def _join(group: Group, event: Join, ctx: Context, out: Effects) -> None:
-    """A join without member id makes the group exist, which is written down at once."""
+    """A join without member id makes the group exist; what is written is its first generation.
+
+    Kafka writes an Empty group down at once, for its own snapshots.
+    """
     refusal = refuse_texts(group.group_id, event)
     if refusal is not None:
         out.reply(event.token, refusal)
@@ -173,7 +174,6 @@ def _join(group: Group, event: Join, ctx: Context, out: Effects) -> None:
         out.reply(event.token, group_unknown(event.member_id))
         return
     group.classic = ClassicGroup(group.group_id, ctx.wall)
-    out.write(GroupMetadataKey(group.group_id), group_record(group.classic))
     join(group.classic, event, ctx, out)
 
 

@@ -119,6 +119,10 @@ class DoomedBlockFile(SystemBlockFile):
         super().write(at, data, durably=durably)
         self._doom.pass_by("journaled")
 
+    def fill(self, at: int, size: int) -> None:
+        """See BlockFile."""
+        self.write(at, bytes(size))
+
 
 class DoomedFiles(SystemFiles):
     """The system's file layer; what it does to the names of segments are points."""

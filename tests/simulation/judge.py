@@ -245,7 +245,9 @@ class Judge:
         group, generation = request.group, result.generation
         tenure = node.epoch(node.coordinator.partition_for(group))
         told = self._told.setdefault((node, group, generation), tenure)
-        if told != tenure and (group, generation) not in ledger.assignments:
+        is_lost = told != tenure and (group, generation) not in ledger.assignments
+        # A group the log does not have begins anew, with members nobody has told of before.
+        if is_lost and ledger.has_record_of(group):
             self.failed(f"generation {generation} was lost, and is used again: {request}")
 
     def _refused(self, node: "Node", request: Request, refusal: Refuse) -> None:

@@ -153,6 +153,10 @@ class Ledger:
         """Whether an offset was ever committed there."""
         return any(committed == offset for _, committed in self._history[place])
 
+    def has_record_of(self, group: str) -> bool:
+        """Whether a load knows generations and members of a group."""
+        return group in self._metadata
+
     def since(self, place: Place, mark: int) -> set[int]:
         """The offset that was valid when the log was `mark` long, and all later ones."""
         history = self._history[place]

@@ -60,14 +60,7 @@ def test_a_group_is_not_settled_while_one_of_its_members_means_to_join_again() -
     story = Script(
         Setup(topic_partitions=4, group_max_size=2, retention_ms=60_000, kinds=(14, 7_137, 4_220)),
         [
-            Step(Act.LIVE, 0, 2),
-            Step(Act.NUDGE, 0, 6),
-            Step(Act.DELIVER, 0),
-            Step(Act.TIME, 0),
-            Step(Act.ARRIVE, 0),
-            Step(Act.TIME, 0),
-            Step(Act.LIVE, 0),
-            Step(Act.LIVE, 0),
+            Step(Act.LIVE, 2, 2),
             Step(Act.TIME, 6, 6),
             Step(Act.LIVE, 2, 3),
             Step(Act.TIME, 5, 5),

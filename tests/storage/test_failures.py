@@ -63,6 +63,9 @@ class FaultyBlockFile(SystemBlockFile):
         if self._files.broken_after_write:
             raise BROKEN
 
+    def fill(self, at: int, size: int) -> None:
+        self.write(at, bytes(size))
+
 
 class FaultyFiles(SystemFiles):
     """A real directory on a disk that can be full or broken."""

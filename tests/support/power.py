@@ -108,6 +108,9 @@ class SimulatedBlockFile:
         if durably:
             self._inode.sync()
 
+    def fill(self, at: int, size: int) -> None:
+        self.write(at, bytes(size))
+
     def sync(self) -> None:
         self._check_open()
         self._disk.enter("sync")

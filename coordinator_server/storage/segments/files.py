@@ -8,7 +8,7 @@ import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class File(Protocol):
@@ -52,6 +52,10 @@ class BlockFile(Protocol):
 
     def write(self, at: int, data: bytes, *, durably: bool = True) -> None:
         """Write all of `data` at a position; after an error any part may be there."""
+        ...
+
+    def fill(self, at: int, size: int) -> None:
+        """Write so many zeros at a position, durably; after an error any part may be there."""
         ...
 
     def sync(self) -> None:
@@ -160,6 +164,14 @@ class SystemBlockFile:
         while written < len(data):
             written += write(self._descriptor, data[written:], at + written)
 
+    def fill(self, at: int, size: int) -> None:
+        """See BlockFile; megabytes of zeros are the same few again and again."""
+        zeros = memoryview(_ZEROS)
+        end = at + size
+        while at < end:
+            at += os.pwrite(self._descriptor, zeros[: end - at], at)
+        self.sync()
+
     def sync(self) -> None:
         """See BlockFile."""
         os.fdatasync(self._descriptor)
@@ -169,6 +181,9 @@ class SystemBlockFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+_ZEROS: Final = bytes(256 * 1024)
 
 
 def _write_durably(descriptor: int, data: bytes, at: int) -> int:

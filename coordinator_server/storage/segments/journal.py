@@ -197,7 +197,7 @@ class Journal:
         if current.position + size > current.size:
             longer = max(2 * current.size, current.position + size, FIRST_BYTES)
             longer = max(min(longer, self._capacity), current.position + size)
-            current.file.write(current.size, bytes(longer - current.size))
+            current.file.fill(current.size, longer - current.size)
             current.size = longer
 
     def _with_room(self, size: int) -> JournalFile:
@@ -234,7 +234,7 @@ class Journal:
         made = JournalFile(path, self._files.open_block(path), 0, NO_HEADER)
         try:
             if self.syncs:
-                made.file.write(0, bytes(FIRST_BYTES))
+                made.file.fill(0, FIRST_BYTES)
                 made.size = FIRST_BYTES
             self._begin_generation(made)
             if self.syncs:

@@ -59,14 +59,17 @@ def test_only_the_leader_is_told_of_the_members() -> None:
     assert second.joined.leader == a.member_id
 
 
-def test_a_new_group_is_written_down_as_empty() -> None:
+def test_the_first_that_is_written_of_a_group_is_a_generation_with_its_assignment() -> None:
+    """Kafka writes an Empty group when a member id is asked for, which tells nobody anything."""
     story = Story()
-    story.member("a").join()
-    (write,) = story.writes
-    assert write.key == GroupMetadataKey("group")
-    assert story.durable is not None
-    assert (story.durable.generation, story.durable.protocol_type) == (0, "")
-    assert story.durable.current_state_timestamp == story.wall
+    a = story.member("a")
+    a.join()
+    assert (story.state, story.writes) == ("Empty", [])
+    a.join()
+    story.advance(DELAY_MS)
+    assert (story.state, story.writes) == ("CompletingRebalance", [])
+    a.sync({a: b""})
+    assert story.writes[0].key == GroupMetadataKey("group")
 
 
 def test_an_unknown_member_id_does_not_make_a_group() -> None:

@@ -100,13 +100,20 @@ def test_an_emptied_group_stays_empty_and_counts_on() -> None:
     assert b.generation == 3
 
 
-def test_a_group_nobody_has_joined_yet_stays_a_group() -> None:
+def test_a_group_nobody_has_joined_yet_is_forgotten() -> None:
     story = Story()
     pending = story.member("a")
     pending.join()
     story.restart()
-    assert story.describe().state == "Empty"
+    assert story.group.is_vacant
     assert pending.join().error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_an_empty_group_that_kafka_has_written_down_stays_a_group() -> None:
+    story = Story()
+    story.record(GROUP, GroupMetadataValue("", 0, None, None, story.wall, ()))
+    story.restart()
+    assert story.describe().state == "Empty"
 
 
 def test_a_group_is_told_by_its_members_alone_once_it_is_made() -> None:

@@ -70,7 +70,7 @@ def test_a_repeated_sync_of_a_stable_group_brings_the_same() -> None:
     a.sync({a: b"1"})
     assert a.sync().assignment == b"1"
     assert a.sync({a: b"other"}).assignment == b"1"
-    assert len(story.writes) == 3
+    assert len(story.writes) == 2
 
 
 def test_a_repeated_sync_takes_the_place_of_the_parked_one() -> None:

@@ -27,7 +27,6 @@ _TOLD = answered(_E.NONE)
 _REPEATED = answered(_PARKED, releases=_E.REBALANCE_IN_PROGRESS)
 _NEWCOMER = answered(_PARKED, reason=_R.MEMBER_JOINED)
 _FIRST = answered(_PARKED, then=_S.DELAYED, reason=_R.MEMBER_JOINED)
-_FIRST_EVER = answered(_PARKED, Written.GROUP, then=_S.DELAYED, reason=_R.MEMBER_JOINED)
 _UNKNOWN = answered(_E.UNKNOWN_MEMBER_ID)
 _FENCED = answered(_E.FENCED_INSTANCE_ID)
 _INCONSISTENT = answered(_E.INCONSISTENT_GROUP_PROTOCOL)
@@ -44,7 +43,7 @@ JOINING: Final[tuple[Row, ...]] = (
         "join_new",
         Join,
         "a new dynamic member, to be given its id first (version 4 and later)",
-        absent=answered(_E.MEMBER_ID_REQUIRED, Written.GROUP, then=_S.EMPTY),
+        absent=answered(_E.MEMBER_ID_REQUIRED, then=_S.EMPTY),
         empty=_ID_REQUIRED,
         occupied=_ID_REQUIRED,
     ),
@@ -52,7 +51,7 @@ JOINING: Final[tuple[Row, ...]] = (
         "join_new_old",
         Join,
         "a new dynamic member of before version 4",
-        absent=_FIRST_EVER,
+        absent=_FIRST,
         empty=_FIRST,
         delayed=_NEWCOMER,
         preparing=_NEWCOMER,
@@ -74,7 +73,7 @@ JOINING: Final[tuple[Row, ...]] = (
         "join_new_static",
         Join,
         "a new static member",
-        absent=_FIRST_EVER,
+        absent=_FIRST,
         empty=_FIRST,
         delayed=_NEWCOMER,
         preparing=_NEWCOMER,
@@ -85,7 +84,7 @@ JOINING: Final[tuple[Row, ...]] = (
         "join_full",
         Join,
         "a new member, `group.max.size` is reached",
-        absent=_FIRST_EVER,
+        absent=_FIRST,
         empty=_FIRST,
         occupied=_FULL,
     ),
@@ -104,7 +103,7 @@ JOINING: Final[tuple[Row, ...]] = (
         "join_without_protocols",
         Join,
         "a new member without any protocol",
-        absent=answered(_E.INCONSISTENT_GROUP_PROTOCOL, Written.GROUP, then=_S.EMPTY),
+        absent=answered(_E.INCONSISTENT_GROUP_PROTOCOL, then=_S.EMPTY),
         empty=_INCONSISTENT,
         occupied=_INCONSISTENT,
     ),
@@ -112,7 +111,7 @@ JOINING: Final[tuple[Row, ...]] = (
         "join_inconsistent",
         Join,
         "a new member with protocols that are not the group's",
-        absent=_FIRST_EVER,
+        absent=_FIRST,
         empty=_FIRST,
         occupied=_INCONSISTENT,
     ),
