@@ -42,3 +42,18 @@ def test_recovery_points_renamed_before_they_were_synced_are_never_half_believed
         points = RecoveryPoints(path.parent, disk)
         found = [points.of(f"__consumer_offsets-{n}") for n in (0, 1)]
         assert found in ([0, 0], [120, 77]), text[:size]
+
+
+@pytest.mark.parametrize("size", [1, 256 * 1024, 3 * 256 * 1024 + 5])
+def test_a_file_is_filled_with_zeros_from_a_place_on_and_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: synced.append(os.fstat(descriptor)[6]))
+    file = SYSTEM_FILES.open_block(tmp_path / "journal")
+    file.write(0, b"what was there", durably=False)
+    file.fill(5, size)
+    file.close()
+    written = (tmp_path / "journal").read_bytes()
+    assert written == b"what " + bytes(size) + b"what was there"[5 + size :]
+    assert synced == [len(written)]
