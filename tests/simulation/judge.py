@@ -246,7 +246,8 @@ class Judge:
         tenure = node.epoch(node.coordinator.partition_for(group))
         told = self._told.setdefault((node, group, generation), tenure)
         is_lost = told != tenure and (group, generation) not in ledger.assignments
-        # A group the log does not have begins anew, with members nobody has told of before.
+        # A group the log does not have begins anew, with members nobody has told of before. Offsets
+        # alone do not say whether it did: they may have been committed since.
         if is_lost and ledger.has_record_of(group):
             self.failed(f"generation {generation} was lost, and is used again: {request}")
 

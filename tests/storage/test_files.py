@@ -49,7 +49,9 @@ def test_a_file_is_filled_with_zeros_from_a_place_on_and_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     synced: list[int] = []
-    monkeypatch.setattr(os, "fdatasync", lambda descriptor: synced.append(os.fstat(descriptor)[6]))
+    monkeypatch.setattr(
+        os, "fdatasync", lambda descriptor: synced.append(os.fstat(descriptor).st_size)
+    )
     file = SYSTEM_FILES.open_block(tmp_path / "journal")
     file.write(0, b"what was there", durably=False)
     file.fill(5, size)

@@ -174,11 +174,13 @@ def test_a_group_outlives_its_topics() -> None:
 
 def test_the_time_of_a_group_nobody_has_joined_yet_runs_from_the_commit() -> None:
     story = short_lived()
-    story.record(GroupMetadataKey("group"), GroupMetadataValue("", 0, None, None, story.wall, ()))
+    since = story.wall
+    story.record(GroupMetadataKey("group"), GroupMetadataValue("", 0, None, None, since, ()))
     story.restart()
     story.advance(RETENTION_MS - 1)
     story.commit()
     story.restart()
+    assert story.classic.state_since == since
     story.advance(RETENTION_MS - 1)
     assert sweep(story) == []
     story.advance(1)

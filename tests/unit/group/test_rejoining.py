@@ -210,6 +210,14 @@ def test_a_group_that_the_log_has_no_record_of_has_no_spent_generation() -> None
     assert story.generation == 1
 
 
+def test_a_group_of_which_the_log_has_offsets_alone_goes_on_behind_its_lost_generation() -> None:
+    story = Story()
+    story.commit()
+    story.restart(spent_generation=4)
+    story.stable("a")
+    assert story.generation == 5
+
+
 def test_a_load_that_knows_of_no_lost_generation_lets_a_group_begin_with_the_first() -> None:
     story = Story()
     story.commit()
