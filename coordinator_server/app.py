@@ -23,6 +23,7 @@ from coordinator_server.observe import log
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.fanout import Fanout, Observer
 from coordinator_server.observe.flapping import Flapping
+from coordinator_server.observe.grouplines import GroupLines
 from coordinator_server.observe.groupseries import GroupTallies, TopicSource
 from coordinator_server.observe.looplag import LoopLag
 from coordinator_server.observe.refusals import Refusals
@@ -230,13 +231,13 @@ class App:
         return storage
 
     def _make_fanout(self, observer: Observer | None) -> Fanout:
-        observers = [
+        observers: list[Observer] = [
             self.counters.observe,
             self.timeline.observe,
             self.refusals.observe,
             self.flapping.observe,
             self.events.observe,
-            log.log_observer(self._config.log_level),
+            GroupLines(self._config.log_level).observe,
         ]
         if self._choice.allow is not None:
             observers.append(self._tallies.observe)

@@ -54,7 +54,13 @@ def request_decoder(api_key: int, version: int) -> Decoder:
     numbers, longest = alike
     tails = Tails("member_id", longest)
     decode = compile_decoder(api.request, version, flexible=flexible, tails=tails)
-    return Heads(api.request, numbers, tails, decode).decode if flexible else decode
+    if not flexible:
+        return decode
+    if api_key == ApiKey.SYNC_GROUP:
+        from protocol.leader_syncs import LeaderSyncs
+
+        decode = LeaderSyncs(version, decode).decode
+    return Heads(api.request, numbers, tails, decode).decode
 
 
 _ALIKE: Final[dict[int, tuple[int, int]]] = {

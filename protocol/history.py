@@ -32,7 +32,7 @@ The counts are exact, the arrays may have been cut. No value is larger than `MAX
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import Malformed
@@ -90,6 +90,10 @@ class HistoryWait(NamedTuple):
     waited_ms: int
 
 
+Counted = tuple[int, int, int, int, int, int, int]
+"""The fields of HistoryCounts."""
+
+
 class HistoryCounts(NamedTuple):
     """Exact numbers, also where the lists are cut."""
 
@@ -102,7 +106,8 @@ class HistoryCounts(NamedTuple):
     rounds: int
 
 
-class RebalanceHistoryValue(NamedTuple):
+@dataclass(slots=True, init=False)
+class RebalanceHistoryValue:
     """A finished rebalance; `started_ms` and `ended_ms` are wall-clock times."""
 
     sequence: int
@@ -117,12 +122,52 @@ class RebalanceHistoryValue(NamedTuple):
     state_before: str
     culprit: HistoryMember
     client_reason: str | None
-    counts: HistoryCounts
+    counts: Counted
     joined: Sequence[HistoryMember]
     left: Sequence[HistoryMember]
     evicted: Sequence[HistoryMember]
     waited_for: Sequence[HistoryWait]
     rounds: Sequence[HistoryRound]
+
+    def __init__(
+        self,
+        sequence: int,
+        generation_before: int,
+        generation_after: int,
+        started_ms: int,
+        ended_ms: int,
+        join_phase_ms: int,
+        sync_phase_ms: int,
+        reason: str,
+        outcome: str,
+        state_before: str,
+        culprit: HistoryMember,
+        client_reason: str | None,
+        counts: Counted,
+        joined: Sequence[HistoryMember],
+        left: Sequence[HistoryMember],
+        evicted: Sequence[HistoryMember],
+        waited_for: Sequence[HistoryWait],
+        rounds: Sequence[HistoryRound],
+    ) -> None:
+        self.sequence = sequence
+        self.generation_before = generation_before
+        self.generation_after = generation_after
+        self.started_ms = started_ms
+        self.ended_ms = ended_ms
+        self.join_phase_ms = join_phase_ms
+        self.sync_phase_ms = sync_phase_ms
+        self.reason = reason
+        self.outcome = outcome
+        self.state_before = state_before
+        self.culprit = culprit
+        self.client_reason = client_reason
+        self.counts = counts
+        self.joined = joined
+        self.left = left
+        self.evicted = evicted
+        self.waited_for = waited_for
+        self.rounds = rounds
 
 
 class HistoryHead(NamedTuple):
@@ -178,7 +223,8 @@ def encode_history(value: RebalanceHistoryValue) -> PackedHistory:
     limit = max(map(len, _lists(value)))
     while len(raw) > MAX_HISTORY_BYTES:
         limit //= 2
-        value = value._replace(
+        value = replace(
+            value,
             joined=value.joined[:limit],
             left=value.left[:limit],
             evicted=value.evicted[:limit],
@@ -365,7 +411,7 @@ def history_form(value: RebalanceHistoryValue) -> dict[str, Any]:
         "state_before": value.state_before,
         "culprit": value.culprit._asdict(),
         "client_reason": value.client_reason,
-        "counts": value.counts._asdict(),
+        "counts": HistoryCounts._make(value.counts)._asdict(),
         "joined": [member._asdict() for member in value.joined],
         "left": [member._asdict() for member in value.left],
         "evicted": [member._asdict() for member in value.evicted],

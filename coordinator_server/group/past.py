@@ -5,7 +5,7 @@ A group with a history costs some 200 bytes a rebalance; as events it would be t
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from coordinator_server.group.reasons import (
     FIRST_SEQUENCE,
@@ -18,6 +18,9 @@ from coordinator_server.group.reasons import (
     Waited,
 )
 from protocol.history import (
+    HistoryMember,
+    HistoryRound,
+    HistoryWait,
     PackedHistory,
     RebalanceHistoryKey,
     RebalanceHistoryValue,
@@ -97,9 +100,9 @@ class PastEvents(Sequence[RebalanceEvent]):
 
 def pack(event: RebalanceEvent) -> PackedHistory:
     """A finished rebalance as the value of its record."""
-    # Members, waits and rounds are tuples of the same fields on both sides, and so are counts.
-    # A call with as many arguments would take as long as all the rest.
-    value = (
+    # Members, waits and rounds are tuples of the same fields on both sides.
+    joined, left, evicted, waited_for, rounds = event.counts
+    value = RebalanceHistoryValue(
         event.sequence,
         event.generation_before,
         event.generation_after,
@@ -110,16 +113,24 @@ def pack(event: RebalanceEvent) -> PackedHistory:
         event.reason,
         event.outcome,
         event.state_before,
-        event.culprit,
+        cast("HistoryMember", event.culprit),
         event.client_reason,
-        (event.members_before, event.members_after, *event.counts),
-        event.joined,
-        event.left,
-        event.evicted,
-        event.waited_for,
-        event.rounds,
+        (
+            event.members_before,
+            event.members_after,
+            joined,
+            left,
+            evicted,
+            waited_for,
+            rounds,
+        ),
+        cast("Sequence[HistoryMember]", event.joined),
+        cast("Sequence[HistoryMember]", event.left),
+        cast("Sequence[HistoryMember]", event.evicted),
+        cast("Sequence[HistoryWait]", event.waited_for),
+        cast("Sequence[HistoryRound]", event.rounds),
     )
-    return encode_history(RebalanceHistoryValue._make(value))
+    return encode_history(value)
 
 
 def unpack(group_id: str, raw: PackedHistory) -> RebalanceEvent:

@@ -26,8 +26,10 @@ class Asker:
     def body_of(self, way: Route, buffer: bytes, start: int, end: int) -> int:
         """Where the body of the request in buffer[start:end] begins. Raises Malformed."""
         known = self._known.get(way.is_flexible)
-        if known is not None and buffer.startswith(known, start + _CLIENT, end):
-            return start + _CLIENT + len(known)
+        if known is not None:
+            body = start + _CLIENT + len(known)
+            if body <= end and buffer[start + _CLIENT : body] == known:
+                return body
         client_id, body = read_client_id(buffer, start, end)
         caller = self.caller
         if client_id != caller.client_id:

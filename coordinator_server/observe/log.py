@@ -7,32 +7,13 @@ import atexit
 import json
 import logging
 import os
-import queue
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from coordinator_server.group.reasons import (
-    MemberRemoved,
-    Observation,
-    OffsetsRemoved,
-    RebalanceEvent,
-    RebalanceStarted,
-    Refused,
-)
-from coordinator_server.observe.forms import (
-    offsets_removed_form,
-    rebalance_form,
-    refused_form,
-    removal_form,
-    started_form,
-)
 from coordinator_server.observe.librarylog import LibraryLog
-from coordinator_server.observe.rebalancelines import rebalance_line
+from coordinator_server.observe.linewriter import LineWriter
 
 
 @contextmanager
@@ -55,81 +36,24 @@ with _hidden("rich"):
 
 Logger = FilteringBoundLogger
 
-MAX_WAITING_LINES = 10_000
-GATHER_SECONDS = 0.005
-"""What comes within this time after a line is written together with it."""
-GATHER_CHARS = 1 << 16
-MAX_LISTED = 20
-"""Members listed in one line; the JSON API has them all."""
+
+class JsonLines(NamedTuple):
+    """Where lines of JSON go that somebody makes by hand."""
+
+    writer: LineWriter
+    node_id: int | None
+    """Who is to be named in every line."""
 
 
-class LineWriter:
-    """Writes lines to a file descriptor from a thread of its own.
+class _Levels:
+    """Writes all lines alike: structlog calls the method named after the level."""
 
-    A reader that stops reading holds up that thread alone: above `max_waiting` lines new ones are
-    dropped, and a line says how many.
-    """
-
-    def __init__(
-        self, fd: int, lost_line: Callable[[int], str], max_waiting: int = MAX_WAITING_LINES
-    ) -> None:
-        self._fd = fd
-        self._lost_line = lost_line
-        self._max_waiting = max_waiting
-        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._lost = 0
-        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
-        self._thread.start()
-
-    def write(self, line: str) -> None:
-        """Put a line in the queue; it never blocks."""
-        if self._waiting.qsize() < self._max_waiting:
-            self._waiting.put(line)
-        else:
-            self._lost += 1
-
-    # structlog calls the method named after the level.
-    debug = info = warning = error = critical = write
-
-    def close(self, timeout: float = 1.0) -> None:
-        """Write what waits, for at most `timeout` seconds."""
-        self._waiting.put(None)
-        self._thread.join(timeout)
-
-    def _run(self) -> None:
-        while (line := self._waiting.get()) is not None:
-            # More are likely to come: writing each by itself has the threads take turns at it.
-            time.sleep(GATHER_SECONDS)
-            self._put(self._gathered(line))
-            if self._lost and self._waiting.empty():
-                lost, self._lost = self._lost, 0
-                self._put([self._lost_line(lost)])
-
-    def _gathered(self, line: str) -> list[str]:
-        """A line and those that wait behind it, some kilobytes; the end stays in the queue."""
-        lines, size = [line], len(line)
-        while size < GATHER_CHARS and not self._waiting.empty():
-            following = self._waiting.get()
-            if following is None:
-                self._waiting.put(None)
-                break
-            lines.append(following)
-            size += len(following)
-        return lines
-
-    def _put(self, lines: Iterable[str]) -> None:
-        rest = "".join(f"{line}\n" for line in lines).encode(errors="backslashreplace")
-        try:
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
-        except OSError:
-            # Nobody reads the log any more: serving goes on without it.
-            return
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self.debug = self.info = self.warning = self.error = self.critical = write
 
 
 _writer: LineWriter | None = None
-_rebalance_line: Callable[[RebalanceEvent], str] | None = None
-"""Where lines are JSON: they are made by hand, since there may be very many of them."""
+_json_lines: JsonLines | None = None
 
 
 def configure(
@@ -143,17 +67,18 @@ def configure(
         fd: the file descriptor to write to, by default the standard error.
         node_id: who writes, in every line, where several processes share a log.
     """
-    global _writer, _rebalance_line  # noqa: PLW0603 - the process has one log
+    global _writer, _json_lines  # noqa: PLW0603 - the process has one log
     terminal = os.isatty(fd)
     renderer = _renderer(line_format, terminal=terminal)
     close()
     _writer = LineWriter(fd, lambda lost: _render_lost(renderer, lost))
+    levels = _Levels(_writer.write)
     if renderer is _json_line:
-        _rebalance_line = partial(rebalance_line, limit=MAX_LISTED, node_id=node_id)
+        _json_lines = JsonLines(_writer, node_id)
     structlog.configure(
         processors=[*_PROCESSORS, *_signed(node_id), renderer],
         wrapper_class=structlog.make_filtering_bound_logger(_level(level)),
-        logger_factory=lambda *_: _writer,
+        logger_factory=lambda *_: levels,
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(handlers=[LibraryLog(get_logger().log)], force=True)
@@ -161,8 +86,8 @@ def configure(
 
 def close() -> None:
     """Write what is still waiting, for at most a second."""
-    global _writer, _rebalance_line  # noqa: PLW0603 - the process has one log
-    _rebalance_line = None
+    global _writer, _json_lines  # noqa: PLW0603 - the process has one log
+    _json_lines = None
     if _writer is not None:
         _writer.close()
         _writer = None
@@ -171,6 +96,12 @@ def close() -> None:
 
 
 atexit.register(close)
+
+
+def json_lines() -> JsonLines | None:
+    """Where lines go by hand, if they are JSON: there may be very many about groups."""
+    return _json_lines
+
 
 _PROCESSORS: tuple[Processor, ...] = (
     structlog.processors.add_log_level,
@@ -233,37 +164,3 @@ def report(logger: Logger, event: str, fields: Mapping[str, object]) -> None:
     """Write a line; what an operator should look at is a warning."""
     tell = logger.warning if event.endswith(_BAD_ENDS) else logger.info
     tell(event, **fields)
-
-
-def log_observer(level: str | None = None) -> Callable[[Observation], None]:
-    """An observer that writes a line about everything that happens to groups; see get_logger.
-
-    What it depends on of the settings is looked up now, not for every line.
-    """
-    bound = get_logger(level).bind()
-    tells_all = bound.is_enabled_for(logging.DEBUG)
-    tell_rebalance = _rebalance_teller(bound)
-
-    def observe(observation: Observation) -> None:
-        match observation:
-            case RebalanceEvent():
-                tell_rebalance(observation)
-            case MemberRemoved():
-                bound.info("member_removed", **removal_form(observation))
-            case OffsetsRemoved():
-                bound.info("offsets_removed", **offsets_removed_form(observation))
-            case RebalanceStarted() if tells_all:
-                bound.debug("rebalance_started", **started_form(observation))
-            case Refused() if tells_all:
-                bound.debug("refused", **refused_form(observation))
-
-    return observe
-
-
-def _rebalance_teller(bound: Logger) -> Callable[[RebalanceEvent], None]:
-    writer, line = _writer, _rebalance_line
-    if not bound.is_enabled_for(logging.INFO):
-        return lambda _event: None
-    if writer is None or line is None:
-        return lambda event: bound.info("rebalance", **rebalance_form(event, MAX_LISTED))
-    return lambda event: writer.write(line(event))

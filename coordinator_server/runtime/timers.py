@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from coordinator_server.clock import Clock
 from coordinator_server.group.purgatory import NEVER
+from coordinator_server.runtime.alarm import Alarm
 
 
 class Cancellable(Protocol):
@@ -23,24 +24,6 @@ class Timers(Protocol):
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Cancellable:
         """Ring once at `deadline_ms` or soon after; at once if that has passed."""
         ...
-
-
-class Alarm(float):
-    """A callback that rings once, unless it is cancelled before.
-
-    It is its deadline as well, so that alarms can be in a heap as they are: every group has one,
-    and a tuple of deadline, number and alarm would take a hundred bytes more.
-    """
-
-    __slots__ = ("callback", "timers")
-    callback: Callable[[], None] | None
-    timers: "LoopTimers"
-
-    def cancel(self) -> None:
-        """Never ring; harmless once it has rung."""
-        if self.callback is not None:
-            self.callback = None
-            self.timers.forget_one()
 
 
 class LoopTimers:

@@ -137,7 +137,7 @@ def _require_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effe
     group.add_pending(
         member_id, PendingMember(event.client_id, event.client_host, ctx.now, deadline)
     )
-    detail = f"join again as {member_id!r}"
+    detail = f"join again as {member_id}"
     out.reply(event.token, Refuse(_ID_REQUIRED, _NO_ID, detail, member_id))
 
 

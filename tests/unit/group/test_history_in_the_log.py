@@ -340,7 +340,7 @@ def test_words_of_a_later_version_are_shown_as_they_are() -> None:
     (raw,) = story.group.past
     value = decode_history(raw)
     rounds = [entry._replace(reason="moon_phase") for entry in value.rounds]
-    later = value._replace(reason="moon_phase", outcome="postponed", rounds=rounds)
+    later = replace(value, reason="moon_phase", outcome="postponed", rounds=rounds)
     event = unpack("group", encode_history(later))
     form = rebalance_form(event)
     assert (event.reason.value, str(event.outcome)) == ("moon_phase", "postponed")

@@ -9,6 +9,8 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from coordinator_server.group.reasons import Culprit, RebalanceEvent
 from coordinator_server.observe import log
+from coordinator_server.observe.grouplines import MAX_LISTED, GroupLines
+from coordinator_server.observe.linewriter import LineWriter
 
 
 @pytest.fixture
@@ -91,7 +93,7 @@ def test_text_that_is_no_text_is_escaped(pipe: tuple[int, int]) -> None:
 
 def test_a_reader_that_stopped_costs_lines_and_says_how_many(pipe: tuple[int, int]) -> None:
     reader, fd = pipe
-    writer = log.LineWriter(fd, lambda lost: f"lost {lost}", max_waiting=10)
+    writer = LineWriter(fd, lambda lost: f"lost {lost}", max_waiting=10)
     line = "x" * (1 << 20)
     for _ in range(30):
         writer.write(line)
@@ -108,7 +110,7 @@ def test_a_reader_that_stopped_costs_lines_and_says_how_many(pipe: tuple[int, in
 def test_a_log_that_nobody_reads_any_more_ends_nothing() -> None:
     reader, fd = os.pipe()
     os.close(reader)
-    writer = log.LineWriter(fd, str)
+    writer = LineWriter(fd, str)
     writer.write("x")
     writer.close()
     os.close(fd)
@@ -125,13 +127,13 @@ def test_a_rebalance_is_one_line_with_reason_and_culprit(
     reader, fd = pipe
     log.configure(line_format="json", fd=fd)
     crowd = tuple(Culprit(f"m{i}", None, "m", "/127.0.0.1") for i in range(5000))
-    log.log_observer()(make_event(joined=crowd))
+    GroupLines().observe(make_event(joined=crowd))
     (line,) = read_lines(reader)
     assert line["event"] == "rebalance"
     assert (line["group"], line["reason"]) == ("orders", "member_joined")
     assert line["culprit"]["client_id"] == "bob"
     assert line["generation_after"] == 2
-    assert len(line["joined"]) == log.MAX_LISTED
+    assert len(line["joined"]) == MAX_LISTED
 
 
 def test_what_a_library_says_is_a_line_as_any_other(pipe: tuple[int, int]) -> None:
