@@ -6,77 +6,61 @@ Exit codes: 0 fine, 1 it did not work, 2 the settings or the arguments are wrong
 import contextlib
 import gc
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-import typer
+import click
+from click.exceptions import Exit
 
 from coordinator_server import __version__
 from coordinator_server.groupcommands import groups
 from coordinator_server.logcommands import log
 from coordinator_server.wording import words
 
-app = typer.Typer(
-    name="coordinator-server",
-    help="A standalone Kafka group coordinator.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(groups, name="groups", rich_help_panel=None)
-app.add_typer(log, name="log", rich_help_panel=None)
+
+@click.group(context_settings={"show_default": True, "help_option_names": ["--help"]})
+@click.version_option(__version__, message="%(version)s", help="Print it and exit.")
+def app() -> None:
+    """A standalone Kafka group coordinator."""
+
+
+app.add_command(groups)
+app.add_command(log)
 
 LONGEST_TIMEOUT = 3600
 """Seconds that `healthcheck` may be told to wait."""
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:
-    typer.echo(f"error: {message}", err=True)
-    raise typer.Exit(code)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(__version__)
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print it and exit."
-        ),
-    ] = False,
-) -> None:
-    pass
+    click.echo(f"error: {message}", err=True)
+    raise Exit(code)
 
 
 @app.command()
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="A file like Kafka's server.properties.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a property; may be repeated.",
+)
+@click.option("--listeners", help="As --set listeners=...")
+@click.option("--log-dirs", help="As --set log.dirs=...")
+@click.option("--workers", type=int, metavar="N", help="As --set workers=N")
+@click.option("--dev", is_flag=True, help="No initial rebalance delay, data in a temporary folder.")
 def run(
-    config: Annotated[
-        Path | None, typer.Option("--config", help="A file like Kafka's server.properties.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Set a property; may be repeated."),
-    ] = None,
-    listeners: Annotated[
-        str | None, typer.Option("--listeners", help="As --set listeners=...")
-    ] = None,
-    log_dirs: Annotated[
-        str | None, typer.Option("--log-dirs", help="As --set log.dirs=...")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", metavar="N", help="As --set workers=N")
-    ] = None,
-    dev: Annotated[
-        bool,
-        typer.Option("--dev", help="No initial rebalance delay, data in a temporary folder."),
-    ] = False,
+    config: Path | None,
+    settings: tuple[str, ...],
+    listeners: str | None,
+    log_dirs: str | None,
+    workers: int | None,
+    dev: bool,
 ) -> None:
     """Serve Kafka clients until SIGTERM or SIGINT."""
     flags = {
@@ -89,8 +73,8 @@ def run(
         if value is not None
     }
     with _presets(dev) as presets:
-        code = _run(presets, config, settings or [], flags)
-    raise typer.Exit(code)
+        code = _run(presets, config, settings, flags)
+    raise Exit(code)
 
 
 @contextlib.contextmanager
@@ -109,7 +93,7 @@ def _presets(dev: bool) -> Iterator[dict[str, str]]:
 def _run(
     presets: Mapping[str, str],
     file: Path | None,
-    settings: list[str],
+    settings: Sequence[str],
     flags: Mapping[str, str],
 ) -> int:
     import threading
@@ -121,7 +105,7 @@ def _run(
         config, warnings = load(presets=presets, file=file, settings=settings, flags=flags)
     except ConfigError as error:
         for problem in error.problems:
-            typer.echo(f"error: {problem}", err=True)
+            click.echo(f"error: {problem}", err=True)
         return 2
     from coordinator_server.observe import log as lines
 
@@ -155,18 +139,15 @@ def _rest_collector() -> None:
 
 
 @app.command()
-def healthcheck(
-    bootstrap: Annotated[
-        str, typer.Option("--bootstrap", help="A Kafka listener of the server.")
-    ] = "127.0.0.1:9092",
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds per step.")] = 5.0,
-    wait: Annotated[
-        float | None,
-        typer.Option(
-            "--wait", metavar="SECONDS", help="Until it is ready: all its groups are loaded."
-        ),
-    ] = None,
-) -> None:
+@click.option("--bootstrap", default="127.0.0.1:9092", help="A Kafka listener of the server.")
+@click.option("--timeout", default=5.0, help="Seconds per step.")
+@click.option(
+    "--wait",
+    type=float,
+    metavar="SECONDS",
+    help="Until it is ready: all its groups are loaded.",
+)
+def healthcheck(bootstrap: str, timeout: float, wait: float | None) -> None:
     """Exit with 0 if the server names a group coordinator, else with 1."""
     from coordinator_server.config.listeners import parse_address
     from coordinator_server.healthcheck import Unhealthy, find_coordinator, wait_until_ready
@@ -185,16 +166,20 @@ def healthcheck(
             coordinator = wait_until_ready(address.host, address.port, timeout, wait)
     except Unhealthy as error:
         _fail(str(error))
-    typer.echo(f"coordinator at {coordinator}")
+    click.echo(f"coordinator at {coordinator}")
 
 
 def main() -> None:
     """The entry point of the console script."""
     try:
-        app()
-    except KeyboardInterrupt:
-        sys.exit(130)
+        code = app.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        code = 130
     except UnicodeEncodeError as error:
         # What the shell handed over is no text, and was to become part of a request.
-        typer.echo(f"error: {error.object!a}: expected UTF-8", err=True)
-        sys.exit(2)
+        click.echo(f"error: {error.object!a}: expected UTF-8", err=True)
+        code = 2
+    sys.exit(code)

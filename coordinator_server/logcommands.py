@@ -5,9 +5,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-import typer
+import click
+from click.exceptions import Exit
 
 from coordinator_server.wording import words
 
@@ -15,17 +16,23 @@ if TYPE_CHECKING:
     from coordinator_server.logcopy import Copied
     from coordinator_server.mending import Damage
 
-log = typer.Typer(help="Look at the log on disk, check it, mend it.", no_args_is_help=True)
 
-PathArgument = Annotated[
-    Path | None, typer.Argument(help="A segment file or a partition's directory.", metavar="PATH")
-]
-DataOption = Annotated[
-    Path | None, typer.Option("--data", help="A data directory (log.dirs), instead of PATH.")
-]
-PartitionOption = Annotated[
-    int | None, typer.Option("--partition", min=0, help="This one only, with --data.")
-]
+@click.group(no_args_is_help=True)
+def log() -> None:
+    """Look at the log on disk, check it, mend it."""
+
+
+_path: Final = click.Path(path_type=Path)
+_path_argument: Final = click.argument("path", required=False, type=_path)
+_data_instead_option: Final = click.option(
+    "--data", type=_path, help="A data directory (log.dirs), instead of PATH."
+)
+_data_option: Final = click.option(
+    "--data", type=_path, required=True, help="The data directory (log.dirs)."
+)
+_partition_option: Final = click.option(
+    "--partition", type=click.IntRange(min=0), help="This one only, with --data."
+)
 HAS_JOURNAL = (
     "note: there is a journal; it alone may hold the last records, which "
     "coordinator-server log checkpoint puts into the segments"
@@ -37,8 +44,8 @@ READS_ONLY = "note: this only reads; under a running server the last batch may b
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:
-    typer.echo(f"error: {message}", err=True)
-    raise typer.Exit(code)
+    click.echo(f"error: {message}", err=True)
+    raise Exit(code)
 
 
 def _segments(path: Path | None, data: Path | None, partition: int | None) -> list[Path]:
@@ -54,7 +61,7 @@ def _segments(path: Path | None, data: Path | None, partition: int | None) -> li
             assert path is not None
             return logtool.segments(path)
         if logtool.has_journal(data):
-            typer.echo(HAS_JOURNAL, err=True)
+            click.echo(HAS_JOURNAL, err=True)
         chosen = logtool.partitions(data, partition)
         return [segment for each in chosen for segment in logtool.segments(each)]
     except FileNotFoundError as error:
@@ -64,17 +71,21 @@ def _segments(path: Path | None, data: Path | None, partition: int | None) -> li
 def _say_what_is_not_read(segments: Sequence[Path]) -> None:
     from coordinator_server import mending
 
-    typer.echo(READS_ONLY, err=True)
+    click.echo(READS_ONLY, err=True)
     for directory in dict.fromkeys(segment.parent for segment in segments):
         for left in mending.unfinished(directory):
-            typer.echo(f"note: {directory / left} {OF_COMPACTION}", err=True)
+            click.echo(f"note: {directory / left} {OF_COMPACTION}", err=True)
 
 
 @log.command()
-def dump(
-    path: PathArgument = None, data: DataOption = None, partition: PartitionOption = None
-) -> None:
-    """Print every record as a line of JSON, members' subscriptions and assignments decoded."""
+@_path_argument
+@_data_instead_option
+@_partition_option
+def dump(path: Path | None, data: Path | None, partition: int | None) -> None:
+    """Print every record as a line of JSON, members' subscriptions and assignments decoded.
+
+    PATH is a segment file or a partition's directory.
+    """
     from coordinator_server import logtool
     from coordinator_server.storage.base import CorruptLog
     from protocol.errors import Malformed
@@ -86,7 +97,7 @@ def dump(
             for batch in logtool.batches(segment):
                 for record in logtool.records(batch):
                     place = {"partition": segment.parent.name} if data is not None else {}
-                    typer.echo(json.dumps(place | logtool.describe(record), ensure_ascii=False))
+                    click.echo(json.dumps(place | logtool.describe(record), ensure_ascii=False))
         except Malformed as error:
             _fail(f"{segment}, position {batch.position}, offset {record.offset}: {error}")
         except (CorruptLog, OSError) as error:
@@ -94,10 +105,14 @@ def dump(
 
 
 @log.command()
-def verify(
-    path: PathArgument = None, data: DataOption = None, partition: PartitionOption = None
-) -> None:
-    """Check every batch and decode every record; exit with 1 if anything is wrong."""
+@_path_argument
+@_data_instead_option
+@_partition_option
+def verify(path: Path | None, data: Path | None, partition: int | None) -> None:
+    """Check every batch and decode every record; exit with 1 if anything is wrong.
+
+    PATH is a segment file or a partition's directory.
+    """
     from coordinator_server import logtool
     from coordinator_server.storage.base import CorruptLog
 
@@ -111,11 +126,11 @@ def verify(
             except (CorruptLog, OSError) as error:
                 wrong.append(words(error))
     for each in wrong:
-        typer.echo(f"error: {each}", err=True)
+        click.echo(f"error: {each}", err=True)
     if wrong:
-        typer.echo("coordinator-server log repair --dry-run shows what can be kept", err=True)
-        raise typer.Exit(1)
-    typer.echo(f"{count} records in {len(found)} segments are sound")
+        click.echo("coordinator-server log repair --dry-run shows what can be kept", err=True)
+        raise Exit(1)
+    click.echo(f"{count} records in {len(found)} segments are sound")
 
 
 @contextmanager
@@ -133,14 +148,11 @@ def _progress(total: int, what: str = "verifying") -> Iterator[Callable[[int], N
 
 
 @log.command()
-def repair(
-    data: Annotated[Path, typer.Option("--data", help="The data directory (log.dirs).")],
-    partition: PartitionOption = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be taken out.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
-) -> None:
+@_data_option
+@_partition_option
+@click.option("--dry-run", is_flag=True, help="Only say what would be taken out.")
+@click.option("--yes", is_flag=True, help="Do it.")
+def repair(data: Path, partition: int | None, dry_run: bool, yes: bool) -> None:
     """Take damaged bytes out of the log, into a file beside it; what follows is kept."""
     from coordinator_server import logtool
     from coordinator_server.storage.base import CorruptLog
@@ -159,9 +171,9 @@ def repair(
     except OSError as error:
         _fail(words(error))
     if not places:
-        typer.echo("nothing is damaged")
+        click.echo("nothing is damaged")
     elif dry_run:
-        typer.echo("nothing was changed; --yes does it")
+        click.echo("nothing was changed; --yes does it")
 
 
 def _end_compaction(directory: Path, *, really: bool) -> None:
@@ -171,9 +183,9 @@ def _end_compaction(directory: Path, *, really: bool) -> None:
     names = mending.unfinished(directory)
     if names and really:
         mending.finish_compaction(directory)
-        typer.echo(f"{directory}: ended an interrupted compaction ({', '.join(names)})")
+        click.echo(f"{directory}: ended an interrupted compaction ({', '.join(names)})")
     elif names:
-        typer.echo(f"{directory}: an interrupted compaction is ended first ({', '.join(names)})")
+        click.echo(f"{directory}: an interrupted compaction is ended first ({', '.join(names)})")
 
 
 def _repair(segment: Path, *, really: bool) -> int:
@@ -182,11 +194,11 @@ def _repair(segment: Path, *, really: bool) -> int:
 
     places = mending.damages(segment)
     for place in places:
-        typer.echo(_describe(place, really=really))
+        click.echo(_describe(place, really=really))
     if really and places:
         # From the back, so that positions before stay what they are.
         for place in reversed(places):
-            typer.echo(f"kept the bytes in {mending.repair(place)}")
+            click.echo(f"kept the bytes in {mending.repair(place)}")
     return len(places)
 
 
@@ -199,13 +211,11 @@ def _describe(place: "Damage", *, really: bool) -> str:
 
 
 @log.command()
-def checkpoint(
-    data: Annotated[Path, typer.Option("--data", help="The data directory (log.dirs).")],
-    accept_loss: Annotated[
-        bool,
-        typer.Option("--accept-loss", help="Go on where records before the journal's are gone."),
-    ] = False,
-) -> None:
+@_data_option
+@click.option(
+    "--accept-loss", is_flag=True, help="Go on where records before the journal's are gone."
+)
+def checkpoint(data: Path, accept_loss: bool) -> None:
     """Put what a crash has left in the journal into the segments: plain Kafka directories then."""
     from coordinator_server import logtool
     from coordinator_server.storage.segments.journal import owners
@@ -217,7 +227,7 @@ def checkpoint(
         nonlocal found
         found += 1
         details = ", ".join(f"{name} {value}" for name, value in fields.items())
-        typer.echo(f"{event.replace('_', ' ')}: {details}", err=event != "journal_replayed")
+        click.echo(f"{event.replace('_', ' ')}: {details}", err=event != "journal_replayed")
 
     if not data.is_dir():
         _fail(f"{data}: expected a data directory", code=2)
@@ -234,25 +244,32 @@ def checkpoint(
         _fail(words(error))
     if left:
         _fail("the journal is kept for the logs above; mend them and run this again")
-    typer.echo("the journal was empty" if not found else "the journal is empty now")
+    click.echo("the journal was empty" if not found else "the journal is empty now")
 
 
 @log.command("import")
+@click.argument("sources", nargs=-1, required=True, metavar="DIR...", type=_path)
+@click.option("--into", type=_path, required=True, help="The data directory to be made.")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    default=50,
+    help="How many __consumer_offsets has there.",
+)
+@click.option("--node-id", type=click.IntRange(min=0), default=1, help="The server's node.id.")
+@click.option(
+    "--abort-open-transactions",
+    "abort_open",
+    is_flag=True,
+    help="End them; their offsets never count.",
+)
 def import_(
-    sources: Annotated[
-        list[Path], typer.Argument(help="The log directories of a stopped broker.", metavar="DIR")
-    ],
-    into: Annotated[Path, typer.Option("--into", help="The data directory to be made.")],
-    partitions: Annotated[
-        int, typer.Option("--partitions", min=1, help="How many __consumer_offsets has there.")
-    ] = 50,
-    node_id: Annotated[int, typer.Option("--node-id", min=0, help="The server's node.id.")] = 1,
-    abort_open: Annotated[
-        bool,
-        typer.Option("--abort-open-transactions", help="End them; their offsets never count."),
-    ] = False,
+    sources: tuple[Path, ...], into: Path, partitions: int, node_id: int, abort_open: bool
 ) -> None:
-    """Make a data directory of a Kafka broker's __consumer_offsets, every record checked."""
+    """Make a data directory of a Kafka broker's __consumer_offsets, every record checked.
+
+    DIR is a log directory of a stopped broker; it may have several.
+    """
     from coordinator_server import interchange
 
     def run(progress: Callable[[int], None]) -> "Copied":
@@ -268,24 +285,24 @@ def import_(
     copied = _copied(sources, run, "importing")
     _tell_of(copied, into)
     for kind, count in sorted(copied.unknown.items()):
-        typer.echo(f"{count} records of type {kind} are kept; this server skips them")
+        click.echo(f"{count} records of type {kind} are kept; this server skips them")
     if copied.open_transactions:
         fate = "ended as aborted" if abort_open else "open: their offsets stay pending for ever"
-        typer.echo(f"{copied.open_transactions} transactions were {fate}")
+        click.echo(f"{copied.open_transactions} transactions were {fate}")
     if partitions != 50:
-        typer.echo(f"run the server with offsets.topic.num.partitions={partitions}")
+        click.echo(f"run the server with offsets.topic.num.partitions={partitions}")
 
 
 @log.command()
-def export(
-    data: Annotated[
-        Path, typer.Argument(help="The data directory of a stopped server.", metavar="DATA")
-    ],
-    into: Annotated[
-        Path, typer.Option("--into", help="A stopped broker's log directory, or a new one.")
-    ],
-) -> None:
-    """Give the log to a Kafka broker whose __consumer_offsets is empty, every record checked."""
+@click.argument("data", type=_path)
+@click.option(
+    "--into", type=_path, required=True, help="A stopped broker's log directory, or a new one."
+)
+def export(data: Path, into: Path) -> None:
+    """Give the log to a Kafka broker whose __consumer_offsets is empty, every record checked.
+
+    DATA is the data directory of a stopped server.
+    """
     from coordinator_server import interchange
 
     def run(progress: Callable[[int], None]) -> "Copied":
@@ -295,7 +312,7 @@ def export(
 
 
 def _copied(
-    sources: list[Path], run: Callable[[Callable[[int], None]], "Copied"], what: str
+    sources: Sequence[Path], run: Callable[[Callable[[int], None]], "Copied"], what: str
 ) -> "Copied":
     """Copy with a progress bar; ends the command with what is wrong."""
     from coordinator_server import interchange, logtool
@@ -321,4 +338,4 @@ def _copied(
 
 def _tell_of(copied: "Copied", into: Path) -> None:
     what = f"{copied.records} records in {copied.partitions} partitions"
-    typer.echo(f"{what} are in {into}")
+    click.echo(f"{what} are in {into}")

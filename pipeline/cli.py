@@ -9,9 +9,10 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-import typer
+import click
+from click.exceptions import Exit
 
 from pipeline.errors import PipelineError, WrongArguments, without_extra
 
@@ -22,24 +23,27 @@ if TYPE_CHECKING:
 
 DAMAGED: Final = 3
 
-app = typer.Typer(
-    name="coordinator-pipeline",
-    help="Tables and a report from the log of a Kafka group coordinator.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
 
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory of the tables.")]
-Master = Annotated[
-    str | None, typer.Option("--master", metavar="URL", help="Spark's master; local[*] by default.")
-]
+@click.group(
+    no_args_is_help=True,
+    context_settings={"show_default": True, "help_option_names": ["--help"]},
+)
+def app() -> None:
+    """Tables and a report from the log of a Kafka group coordinator."""
+
+
+_path: Final = click.Path(path_type=Path)
+_out_option: Final = click.option(
+    "--out", type=_path, required=True, metavar="DIR", help="The directory of the tables."
+)
+_master_option: Final = click.option(
+    "--master", metavar="URL", help="Spark's master; local[*] by default."
+)
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:
-    typer.echo(f"error: {message}", err=True)
-    raise typer.Exit(code)
+    click.echo(f"error: {message}", err=True)
+    raise Exit(code)
 
 
 class _Progress:
@@ -53,7 +57,7 @@ class _Progress:
         """The next step begins."""
         now = time.monotonic()
         if self._name:
-            typer.echo(f"  {self._name:16} {now - self._last:6.1f} s", err=True)
+            click.echo(f"  {self._name:16} {now - self._last:6.1f} s", err=True)
         self._name, self._last = name, now
 
     def done(self) -> None:
@@ -75,47 +79,44 @@ def _session(master: str | None) -> "SparkSession":
 
 
 def _interrupted(number: int, _frame: object) -> NoReturn:
-    typer.echo("interrupted", err=True)
+    click.echo("interrupted", err=True)
     os._exit(128 + number)
 
 
 def _tell(summary: "Summary", out: Path) -> None:
-    typer.echo(
+    click.echo(
         f"{summary.records:,} records of {summary.groups:,} groups in {summary.seconds} s: {out}"
     )
     if summary.unknown_kinds:
-        typer.echo(f"{summary.unknown_kinds:,} records of kinds that are not read here, kept raw")
+        click.echo(f"{summary.unknown_kinds:,} records of kinds that are not read here, kept raw")
     if summary.problems:
-        typer.echo(f"{summary.problems:,} batches or records could not be read:", err=True)
+        click.echo(f"{summary.problems:,} batches or records could not be read:", err=True)
         for example in summary.examples:
-            typer.echo(f"  {example}", err=True)
-        raise typer.Exit(DAMAGED)
+            click.echo(f"  {example}", err=True)
+        raise Exit(DAMAGED)
     if summary.records and not summary.groups:
-        typer.echo("no record is of a group: expected the log of a group coordinator", err=True)
-        raise typer.Exit(DAMAGED)
+        click.echo("no record is of a group: expected the log of a group coordinator", err=True)
+        raise Exit(DAMAGED)
 
 
 @app.command()
+@_out_option
+@click.option("--log", type=_path, metavar="DIR", help="Data directory with the log.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="A running server instead.")
+@click.option("--topic", default="__consumer_offsets", help="The log's topic.")
+@_master_option
+@click.option("--follow", is_flag=True, help="Go on with what is new, until Ctrl-C.")
+@click.option("--overwrite", is_flag=True, help="Replace a batch run of the same log.")
+@click.option("--report/--no-report", default=True, help="Write DIR/report.html too.")
 def run(
-    out: Out,
-    log: Annotated[
-        Path | None, typer.Option("--log", metavar="DIR", help="Data directory with the log.")
-    ] = None,
-    bootstrap: Annotated[
-        str | None,
-        typer.Option("--bootstrap", metavar="HOST:PORT", help="A running server instead."),
-    ] = None,
-    topic: Annotated[str, typer.Option(help="The log's topic.")] = "__consumer_offsets",
-    master: Master = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with what is new, until Ctrl-C.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a batch run of the same log.")
-    ] = False,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write DIR/report.html too.")
-    ] = True,
+    out: Path,
+    log: Path | None,
+    bootstrap: str | None,
+    topic: str,
+    master: str | None,
+    follow: bool,
+    overwrite: bool,
+    report: bool,
 ) -> None:
     """Make all tables of a log."""
     from pipeline.run import Source, prepare
@@ -125,7 +126,7 @@ def run(
     if follow:
         from pipeline.follow import follow_log
 
-        follow_log(_session(master), source, out, lambda text: typer.echo(text, err=True))
+        follow_log(_session(master), source, out, lambda text: click.echo(text, err=True))
         return
     _run_once(source, out, master, report=report)
 
@@ -144,18 +145,15 @@ def _run_once(source: "Source", out: Path, master: str | None, *, report: bool) 
         path = write_report(session, out, out / "report.html")
     progress.done()
     if report:
-        typer.echo(f"report: {path}")
+        click.echo(f"report: {path}")
     _tell(summary, out)
 
 
 @app.command()
-def report(
-    out: Out,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="DIR/report.html by default.")
-    ] = None,
-    master: Master = None,
-) -> None:
+@_out_option
+@click.option("--to", type=_path, metavar="FILE", help="DIR/report.html by default.")
+@_master_option
+def report(out: Path, to: Path | None, master: str | None) -> None:
     """Write the report of a run: one HTML file that needs nothing else."""
     from pipeline.store import check_readable
 
@@ -163,17 +161,19 @@ def report(
     session = _session(master)
     from pipeline.report import write_report
 
-    typer.echo(f"report: {write_report(session, out, to or out / 'report.html')}")
+    click.echo(f"report: {write_report(session, out, to or out / 'report.html')}")
 
 
 @app.command()
-def query(
-    sql: Annotated[str, typer.Argument(help='As in "SELECT * FROM rebalances".')],
-    out: Out,
-    limit: Annotated[int, typer.Option(min=1, help="Rows to print at most.")] = 100,
-    master: Master = None,
-) -> None:
-    """Ask the tables of a run in Spark's SQL; prints tab-separated rows."""
+@click.argument("sql")
+@_out_option
+@click.option("--limit", type=click.IntRange(min=1), default=100, help="Rows to print at most.")
+@_master_option
+def query(sql: str, out: Path, limit: int, master: str | None) -> None:
+    """Ask the tables of a run in Spark's SQL; prints tab-separated rows.
+
+    SQL is as in "SELECT * FROM rebalances".
+    """
     from pipeline.store import check_readable
 
     check_readable(out)
@@ -181,27 +181,24 @@ def query(
     from pipeline.export import query_rows
 
     for line in query_rows(session, out, sql, limit):
-        typer.echo(line)
+        click.echo(line)
 
 
 @app.command()
-def export(
-    out: Out,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new directory.")],
-    form: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "parquet",
-    tables: Annotated[
-        list[str] | None, typer.Option("--table", help="Only this one; may be repeated.")
-    ] = None,
-    master: Master = None,
-) -> None:
+@_out_option
+@click.option("--to", type=_path, required=True, metavar="DIR", help="A new directory.")
+@click.option("--format", "form", default="parquet", help="csv or parquet.")
+@click.option("--table", "tables", multiple=True, help="Only this one; may be repeated.")
+@_master_option
+def export(out: Path, to: Path, form: str, tables: tuple[str, ...], master: str | None) -> None:
     """Write the tables of a run as they are now, each a directory of plain files."""
     from pipeline.export import check_export, export_tables
     from pipeline.store import check_readable
 
-    names = check_export(to, form, tables or [])
+    names = check_export(to, form, tables)
     check_readable(out)
     for path in export_tables(_session(master), out, to, form, names):
-        typer.echo(str(path))
+        click.echo(str(path))
 
 
 def _expected() -> tuple[type[Exception], ...]:
@@ -226,17 +223,21 @@ def _line(error: Exception) -> str:
 def main() -> None:
     """Run a command; what went wrong is one line."""
     try:
-        app(standalone_mode=True)
-    except KeyboardInterrupt:
-        sys.exit(130)
+        code = app.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        code = 130
     except ModuleNotFoundError as error:
-        typer.echo(f"error: {without_extra(error)}", err=True)
-        sys.exit(1)
+        click.echo(f"error: {without_extra(error)}", err=True)
+        code = 1
     except Exception as error:
         if not isinstance(error, _expected()):
             raise
-        typer.echo(f"error: {_line(error)}", err=True)
-        sys.exit(2 if isinstance(error, WrongArguments) else 1)
+        click.echo(f"error: {_line(error)}", err=True)
+        code = 2 if isinstance(error, WrongArguments) else 1
+    sys.exit(code)
 
 
 if __name__ == "__main__":

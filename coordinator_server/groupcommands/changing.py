@@ -1,10 +1,12 @@
 """`groups kick|rebalance|delete|reset`: commands that change groups."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-import typer
+import click
+from click.exceptions import Exit
 
 from coordinator_server.groupcommands.httpapi import (
     Problem,
@@ -15,16 +17,18 @@ from coordinator_server.groupcommands.httpapi import (
     try_change,
 )
 from coordinator_server.groupcommands.options import (
-    BootstrapOption,
     Format,
-    FormatOption,
-    GroupArgument,
-    TokenFileOption,
-    TokenOption,
-    UrlOption,
+    bootstrap_option,
+    execute_option,
     fail,
+    format_option,
+    group_argument,
     groups,
     show,
+    token_file_option,
+    token_option,
+    topics_option,
+    url_option,
 )
 from coordinator_server.groupcommands.reading import cluster_at, one_server
 from coordinator_server.groupcommands.resetting import (
@@ -37,23 +41,29 @@ from coordinator_server.groupcommands.resetting import (
     plan,
 )
 
-ReasonOption = Annotated[
-    str, typer.Option("--reason", help="In your words; it is in the timeline and in the log.")
-]
+reason_option = click.option(
+    "--reason", default="", help="In your words; it is in the timeline and in the log."
+)
 
 
 @groups.command()
+@group_argument
+@click.argument("member", default="")
+@click.option("--instance", help="A static member's group.instance.id.")
+@reason_option
+@url_option
+@token_option
+@token_file_option
+@format_option
 def kick(
-    group: GroupArgument,
-    member: Annotated[str, typer.Argument(metavar="MEMBER", help="Its member id.")] = "",
-    instance: Annotated[
-        str | None, typer.Option("--instance", help="A static member's group.instance.id.")
-    ] = None,
-    reason: ReasonOption = "",
-    url: UrlOption = None,
-    token: TokenOption = None,
-    token_file: TokenFileOption = None,
-    form: FormatOption = Format.TEXT,
+    group: str,
+    member: str,
+    instance: str | None,
+    reason: str,
+    url: str | None,
+    token: str | None,
+    token_file: Path | None,
+    form: Format,
 ) -> None:
     """Remove MEMBER from GROUP; it may join again."""
     if bool(member) == bool(instance):
@@ -63,33 +73,45 @@ def kick(
     change(url, "POST", path, body, read_token(token, token_file))
     done = {"group": group, "member_id": member or None, "group_instance_id": instance}
     if not show({**done, "error": "NONE"}, form):
-        typer.echo(f"{member or instance} is no longer in group {group}")
+        click.echo(f"{member or instance} is no longer in group {group}")
 
 
 @groups.command()
+@group_argument
+@reason_option
+@url_option
+@token_option
+@token_file_option
+@format_option
 def rebalance(
-    group: GroupArgument,
-    reason: ReasonOption = "",
-    url: UrlOption = None,
-    token: TokenOption = None,
-    token_file: TokenFileOption = None,
-    form: FormatOption = Format.TEXT,
+    group: str,
+    reason: str,
+    url: str | None,
+    token: str | None,
+    token_file: Path | None,
+    form: Format,
 ) -> None:
     """Make the members of GROUP join anew."""
     path = f"{group_path(group)}/rebalance"
     change(url, "POST", path, {"reason": reason}, read_token(token, token_file))
     if not show({"group": group, "error": "NONE"}, form):
-        typer.echo(f"group {group} rebalances")
+        click.echo(f"group {group} rebalances")
 
 
 @groups.command()
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@url_option
+@bootstrap_option
+@token_option
+@token_file_option
+@format_option
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Empty groups.")],
-    url: UrlOption = None,
-    bootstrap: BootstrapOption = None,
-    token: TokenOption = None,
-    token_file: TokenFileOption = None,
-    form: FormatOption = Format.TEXT,
+    names: tuple[str, ...],
+    url: str | None,
+    bootstrap: str | None,
+    token: str | None,
+    token_file: Path | None,
+    form: Format,
 ) -> None:
     """Delete groups that have no members, with their offsets."""
     if one_server(url, bootstrap) is None:
@@ -104,7 +126,7 @@ def delete(
         words = [(name, "OK" if error == "NONE" else error) for name, error in results.items()]
         print_table(("GROUP", "STATUS"), words)
     if any(error != "NONE" for error in results.values()):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _http_delete(url: str | None, name: str, token: str | None) -> str:
@@ -130,29 +152,33 @@ def _kafka_delete(bootstrap: str, names: Sequence[str]) -> dict[str, str]:
 
 
 @groups.command()
+@group_argument
+@topics_option(required=False)
+@click.option("--all-topics", is_flag=True, help="Every topic the group has committed.")
+@click.option("--to-earliest", is_flag=True, help="The oldest record.")
+@click.option("--to-latest", is_flag=True, help="Behind the newest.")
+@click.option("--to-offset", type=int, help="This offset.")
+@click.option("--shift-by", type=int, help="So many further; negative: back.")
+@execute_option
+@url_option
+@bootstrap_option
+@token_option
+@token_file_option
+@format_option
 def reset(
-    group: GroupArgument,
-    topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="NAME[:0,1]", help="A topic, or some of its partitions."),
-    ] = None,
-    all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="Every topic the group has committed.")
-    ] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The oldest record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the newest.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", help="This offset.")] = None,
-    shift_by: Annotated[
-        int | None, typer.Option("--shift-by", help="So many further; negative: back.")
-    ] = None,
-    execute: Annotated[
-        bool, typer.Option("--execute/--dry-run", help="Do it; otherwise it is only shown.")
-    ] = False,
-    url: UrlOption = None,
-    bootstrap: BootstrapOption = None,
-    token: TokenOption = None,
-    token_file: TokenFileOption = None,
-    form: FormatOption = Format.TEXT,
+    group: str,
+    topics: tuple[str, ...],
+    all_topics: bool,
+    to_earliest: bool,
+    to_latest: bool,
+    to_offset: int | None,
+    shift_by: int | None,
+    execute: bool,
+    url: str | None,
+    bootstrap: str | None,
+    token: str | None,
+    token_file: Path | None,
+    form: Format,
 ) -> None:
     """Set the offsets of GROUP, which must have no members; without --execute only show them."""
     target = Target(to_earliest, to_latest, to_offset, shift_by)
@@ -184,7 +210,7 @@ def _show_plan(group: str, planned: Sequence[Planned], form: Format, *, execute:
 
     print_plan(group, planned)
     if not execute:
-        typer.echo("nothing was changed; --execute does it", err=True)
+        click.echo("nothing was changed; --execute does it", err=True)
 
 
 def _http_reset(

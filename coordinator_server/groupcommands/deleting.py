@@ -1,18 +1,21 @@
 """`groups delete-offsets`: make a group forget what it has committed for some partitions."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import typer
+import click
+from click.exceptions import Exit
 
 from coordinator_server.groupcommands.options import (
-    BootstrapOption,
     Format,
-    FormatOption,
-    GroupArgument,
+    bootstrap_option,
+    execute_option,
     fail,
+    format_option,
+    group_argument,
     groups,
     show,
+    topics_option,
 )
 from coordinator_server.groupcommands.reading import cluster_at
 from coordinator_server.groupcommands.resetting import (
@@ -25,17 +28,17 @@ from coordinator_server.groupcommands.resetting import (
 
 
 @groups.command("delete-offsets")
+@group_argument
+@topics_option(required=True)
+@execute_option
+@bootstrap_option
+@format_option
 def delete_offsets(
-    group: GroupArgument,
-    topics: Annotated[
-        list[str],
-        typer.Option("--topic", metavar="NAME[:0,1]", help="A topic, or some of its partitions."),
-    ],
-    execute: Annotated[
-        bool, typer.Option("--execute/--dry-run", help="Do it; otherwise it is only shown.")
-    ] = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = Format.TEXT,
+    group: str,
+    topics: tuple[str, ...],
+    execute: bool,
+    bootstrap: str | None,
+    form: Format,
 ) -> None:
     """Delete offsets of GROUP, unless members are subscribed; without --execute only show them."""
     if bootstrap is None:
@@ -48,9 +51,9 @@ def delete_offsets(
     if not show([{"group": group, **each._asdict()} for each in outcomes], form):
         _print(group, outcomes)
     if not execute:
-        typer.echo("nothing was changed; --execute does it", err=True)
+        click.echo("nothing was changed; --execute does it", err=True)
     if any(each.error not in (None, "NONE") for each in outcomes):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 class Outcome(NamedTuple):

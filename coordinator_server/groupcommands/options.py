@@ -1,70 +1,82 @@
 """What the commands on groups have in common: their options, and how they fail and print."""
 
 import json
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
-import typer
+import click
+from click.exceptions import Exit
 
-groups = typer.Typer(help="Look at consumer groups, and change them.", no_args_is_help=True)
+
+@click.group(no_args_is_help=True)
+def groups() -> None:
+    """Look at consumer groups, and change them."""
+
 
 DEFAULT_URL = "http://127.0.0.1:9404"
 URL_VARIABLE = "COORDINATOR_HTTP"
 """Says where HTTP is, below --url. No option's own, so that --bootstrap-server goes with it."""
 
 
-class Format(StrEnum):
-    """How a command prints its result."""
+Format = Literal["text", "json", "yaml"]
+"""How a command prints its result."""
 
-    TEXT = "text"
-    JSON = "json"
-    YAML = "yaml"
-
-
-GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
-UrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        "--http",
-        help=f"The server's HTTP listener. [env: {URL_VARIABLE}; default: {DEFAULT_URL}]",
-    ),
-]
-BootstrapOption = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-server",
-        metavar="HOST:PORT",
-        help="A Kafka listener of any coordinator or broker, instead of --url.",
-    ),
-]
-TokenOption = Annotated[
-    str | None,
-    typer.Option(
-        "--token",
-        envvar="COORDINATOR_ADMIN_TOKEN",
-        help="The server's admin.token; needed over HTTP. Others may see it in the process list.",
-    ),
-]
-TokenFileOption = Annotated[
-    Path | None, typer.Option("--token-file", help="A file with the server's admin.token.")
-]
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
+group_argument: Final = click.argument("group")
+url_option: Final = click.option(
+    "--url",
+    "--http",
+    help=f"The server's HTTP listener. [env: {URL_VARIABLE}; default: {DEFAULT_URL}]",
+)
+bootstrap_option: Final = click.option(
+    "--bootstrap-server",
+    "bootstrap",
+    metavar="HOST:PORT",
+    help="A Kafka listener of any coordinator or broker, instead of --url.",
+)
+token_option: Final = click.option(
+    "--token",
+    envvar="COORDINATOR_ADMIN_TOKEN",
+    show_envvar=True,
+    help="The server's admin.token; needed over HTTP. Others may see it in the process list.",
+)
+token_file_option: Final = click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="A file with the server's admin.token.",
+)
+format_option: Final = click.option(
+    "--format",
+    "form",
+    type=click.Choice(("text", "json", "yaml")),
+    default="text",
+    help="How to print.",
+)
+topics_option: Final = partial(
+    click.option,
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME[:0,1]",
+    help="A topic, or some of its partitions.",
+)
+execute_option: Final = click.option(
+    "--execute/--dry-run", default=False, help="Do it; otherwise it is only shown."
+)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """End the command with one line: 1 if it did not work, 2 if its arguments are wrong."""
-    typer.echo(f"error: {message}", err=True)
-    raise typer.Exit(code)
+    click.echo(f"error: {message}", err=True)
+    raise Exit(code)
 
 
 def show(form: Any, chosen: Format) -> bool:
     """Print a form as JSON or YAML; False if it is to be text, which is the command's affair."""
-    if chosen is Format.JSON:
-        typer.echo(json.dumps(form, indent=2))
-    elif chosen is Format.YAML:
+    if chosen == "json":
+        click.echo(json.dumps(form, indent=2))
+    elif chosen == "yaml":
         import yaml
 
-        typer.echo(yaml.safe_dump(form, sort_keys=False, allow_unicode=True), nl=False)
-    return chosen is not Format.TEXT
+        click.echo(yaml.safe_dump(form, sort_keys=False, allow_unicode=True), nl=False)
+    return chosen != "text"

@@ -1,19 +1,19 @@
 """`groups list|describe|why|waiting|timeline`: commands that only look."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from coordinator_server.groupcommands.httpapi import get, group_path
 from coordinator_server.groupcommands.options import (
-    BootstrapOption,
     Format,
-    FormatOption,
-    GroupArgument,
-    UrlOption,
+    bootstrap_option,
     fail,
+    format_option,
+    group_argument,
     groups,
     show,
+    url_option,
 )
 
 if TYPE_CHECKING:
@@ -32,23 +32,30 @@ STATES = (
 )
 """Kafka's GroupState: a broker that is asked may have groups of kinds this server has not."""
 
-StateOption = Annotated[
-    list[str] | None,
-    typer.Option("--state", metavar="STATE", help="Only groups in this state; may be repeated."),
-]
+state_option = click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="Only groups in this state; may be repeated.",
+)
 
 
 @groups.command("list")
+@url_option
+@bootstrap_option
+@state_option
+@format_option
 def list_groups(
-    url: UrlOption = None,
-    bootstrap: BootstrapOption = None,
-    states: StateOption = None,
-    form: FormatOption = Format.TEXT,
+    url: str | None,
+    bootstrap: str | None,
+    states: tuple[str, ...],
+    form: Format,
 ) -> None:
     """List the groups; over HTTP with what their last rebalance was about."""
     from coordinator_server.groupcommands import tables
 
-    wanted = {_state(state) for state in states or ()}
+    wanted = {_state(state) for state in states}
     over_http = one_server(url, bootstrap) is None
     answer = get(url, "/api/groups") if over_http else _kafka_list(bootstrap)
     if wanted:
@@ -100,14 +107,17 @@ def _kafka_list(bootstrap: str | None) -> Any:
 
 
 @groups.command()
+@group_argument
+@url_option
+@bootstrap_option
+@click.option("--members", is_flag=True, help="Its members instead of its offsets.")
+@format_option
 def describe(
-    group: GroupArgument,
-    url: UrlOption = None,
-    bootstrap: BootstrapOption = None,
-    members: Annotated[
-        bool, typer.Option("--members", help="Its members instead of its offsets.")
-    ] = False,
-    form: FormatOption = Format.TEXT,
+    group: str,
+    url: str | None,
+    bootstrap: str | None,
+    members: bool,
+    form: Format,
 ) -> None:
     """Describe GROUP: its state, and offsets and who reads them; lag over --bootstrap-server."""
     from coordinator_server.groupcommands import tables
@@ -134,7 +144,14 @@ def _kafka_describe(bootstrap: str | None, group: str) -> Any:
 
 
 @groups.command()
-def why(group: GroupArgument, url: UrlOption = None, form: FormatOption = Format.TEXT) -> None:
+@group_argument
+@url_option
+@format_option
+def why(
+    group: str,
+    url: str | None,
+    form: Format,
+) -> None:
     """Say why GROUP rebalanced and what was refused: reason, culprit, cost, the latest first."""
     answer = get(url, f"{group_path(group)}/why")
     if not show(answer, form):
@@ -144,7 +161,14 @@ def why(group: GroupArgument, url: UrlOption = None, form: FormatOption = Format
 
 
 @groups.command()
-def waiting(group: GroupArgument, url: UrlOption = None, form: FormatOption = Format.TEXT) -> None:
+@group_argument
+@url_option
+@format_option
+def waiting(
+    group: str,
+    url: str | None,
+    form: Format,
+) -> None:
     """Say whom GROUP waits for, since when, and until when."""
     answer = get(url, f"{group_path(group)}/waiting")
     if not show(answer, form):
@@ -154,11 +178,15 @@ def waiting(group: GroupArgument, url: UrlOption = None, form: FormatOption = Fo
 
 
 @groups.command()
+@group_argument
+@url_option
+@click.option("--limit", type=click.IntRange(min=1), default=20, help="At most so many.")
+@format_option
 def timeline(
-    group: GroupArgument,
-    url: UrlOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
-    form: FormatOption = Format.TEXT,
+    group: str,
+    url: str | None,
+    limit: int,
+    form: Format,
 ) -> None:
     """List the rebalances of GROUP, one per line, the latest first."""
     answer = get(url, f"{group_path(group)}/timeline?limit={limit}")

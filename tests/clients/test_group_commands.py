@@ -15,7 +15,7 @@ from aiokafka import (  # type: ignore[import-untyped]
     AIOKafkaProducer,
     TopicPartition,
 )
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from coordinator_server.cli import app
 from coordinator_server.testing.server import TestCoordinator

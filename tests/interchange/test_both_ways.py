@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from coordinator_server.cli import app
 from tests.interchange.conftest import CLASSIC, TRANSACTIONAL, Written

@@ -4,7 +4,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from coordinator_server.cli import app
 from coordinator_server.storage.base import LogRecord

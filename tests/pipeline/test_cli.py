@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
+from click.exceptions import Exit
 
 pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
@@ -169,7 +169,7 @@ def test_a_report_of_a_run_that_was_cut_off(
 def test_a_log_in_which_no_record_is_of_a_group_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(typer.Exit) as ended:
+    with pytest.raises(Exit) as ended:
         cli._tell(Summary(records=5), tmp_path)
 
     assert ended.value.exit_code == 3

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from coordinator_server.cli import app
 from coordinator_server.interchange import CannotCopy, export_log, import_log

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from coordinator_server.cli import app
 from coordinator_server.storage.base import CorruptLog

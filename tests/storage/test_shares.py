@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from coordinator_server.cli import app
 from coordinator_server.storage.segments.checkpoint import (

@@ -2,7 +2,7 @@
 
 import socket
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from coordinator_server.cli import app
 
