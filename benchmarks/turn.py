@@ -26,6 +26,7 @@ from coordinator_server.config import load
 from coordinator_server.net.session import Session
 from coordinator_server.observe import log
 from coordinator_server.ports import ANONYMOUS
+from coordinator_server.serving import calm_collector
 from protocol.api_keys import ApiKey
 from protocol.codec import request_encoder, response_decoder
 from protocol.errors import ErrorCode
@@ -215,6 +216,7 @@ async def serving() -> AsyncIterator[App]:
         try:
             while not app.coordinator.is_ready:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.01)
+            calm_collector()
             yield app
         finally:
             await app.stop()

@@ -12,7 +12,7 @@ from protocol.api_keys import ApiKey
 from protocol.decoder import Decoder, compile_decoder
 from protocol.encoder import Encoder, compile_encoder
 from protocol.schema import Api
-from protocol.tails import Heads, Tails
+from protocol.tails import Bodies, Heads, Tails
 
 
 class UnknownApi(ValueError):
@@ -50,7 +50,8 @@ def request_decoder(api_key: int, version: int) -> Decoder:
     flexible = api.is_flexible(version)
     alike = _ALIKE.get(api_key)
     if alike is None:
-        return compile_decoder(api.request, version, flexible=flexible)
+        decode = compile_decoder(api.request, version, flexible=flexible)
+        return Bodies(decode).decode if api_key in _ALIKE_AS_A_WHOLE else decode
     numbers, longest = alike
     tails = Tails("member_id", longest)
     decode = compile_decoder(api.request, version, flexible=flexible, tails=tails)
@@ -72,6 +73,10 @@ _ALIKE: Final[dict[int, tuple[int, int]]] = {
 So many int32 are between the group id and that, and so many bytes has what they say: a leader's
 assignments are longer, and nobody else's.
 """
+
+
+_ALIKE_AS_A_WHOLE: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR})
+"""Requests that every client of a program, and every member of a group, words alike."""
 
 
 @cache

@@ -1,6 +1,7 @@
-"""What many requests have in common behind a field of their own, read once.
+"""What many requests have in common is read once: all, or what is behind a field of their own.
 
-All members of a group say the same of protocols and topics, and each of them names itself before.
+Every connection begins with the same two requests. All members of a group say the same of protocols
+and topics, and each of them names itself before.
 """
 
 from collections.abc import Callable
@@ -30,6 +31,35 @@ class Tails(dict[bytes | None, tuple[Any, ...]]):
                 self.clear()
             self[tail] = values
         return values
+
+
+MOST_BODIES: Final = 256
+_LONGEST_BODY: Final = 128
+"""Bytes; longer ones are read anew."""
+
+
+class Bodies:
+    """Reads requests of which many are alike from the first byte to the last."""
+
+    __slots__ = ("_decode", "_known")
+
+    def __init__(self, decode: Callable[[bytes, int, int], Any]) -> None:
+        self._decode = decode
+        self._known: dict[bytes, Any] = {}
+        """Nobody changes them."""
+
+    def decode(self, buffer: bytes, start: int, end: int) -> Any:
+        """The message in buffer[start:end]. Raises Malformed."""
+        if end - start > _LONGEST_BODY:
+            return self._decode(buffer, start, end)
+        body = buffer[start:end]
+        message = self._known.get(body)
+        if message is None:
+            message = self._decode(buffer, start, end)
+            if len(self._known) >= MOST_BODIES:
+                self._known.clear()
+            self._known[body] = message
+        return message
 
 
 _ONE: Final = 4

@@ -12,7 +12,7 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProto
 from protocol.messages.sync_group import API as SYNC
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.schema import Api
-from protocol.tails import MOST_TAILS, Tails
+from protocol.tails import MOST_BODIES, MOST_TAILS, Bodies, Tails
 
 TEXTS = st.sampled_from(["", "a", "b", "\u00e9", "x" * 200])
 BLOBS = st.sampled_from([b"", b"m", b"n" * 300])
@@ -115,3 +115,32 @@ def test_a_known_tail_at_a_wrong_place_is_none() -> None:
     for own in (b"", b"\0", b"\2g", b"\2g\0\0\0\1", b"\2g\0\0\0\1\0", b"\x80\1g\0\0\0\1\2m"):
         with pytest.raises(Malformed):
             request_decoder(14, 5)(own + tail, 0, len(own + tail))
+
+
+def test_a_body_that_is_known_is_not_read_again() -> None:
+    read: list[bytes] = []
+
+    def decode(buffer: bytes, start: int, end: int) -> bytes:
+        read.append(buffer[start:end])
+        return buffer[start:end]
+
+    bodies = Bodies(decode)
+    for _ in range(2):
+        assert bodies.decode(b"?body?", 1, 5) == b"body"
+        assert bodies.decode(b"body", 0, 3) == b"bod"
+        assert bodies.decode(bytes(200), 0, 200) == bytes(200)
+    assert read == [b"body", b"bod", bytes(200), bytes(200)]
+
+
+def test_no_more_bodies_are_kept_than_there_are_kinds() -> None:
+    bodies = Bodies(lambda buffer, start, end: buffer[start:end])
+    for number in range(3 * MOST_BODIES):
+        bodies.decode(b"%d" % number, 0, 3)
+        assert len(bodies._known) <= MOST_BODIES
+
+
+@pytest.mark.parametrize("key", [10, 18])
+def test_a_connections_first_requests_that_are_malformed_are_so_each_time(key: int) -> None:
+    for _ in range(2):
+        with pytest.raises(Malformed):
+            request_decoder(key, 3)(b"\7abc", 0, 4)
