@@ -12,6 +12,7 @@ from typing import Final
 from coordinator_server.api.call import Call
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
+from protocol.coordinator_answers import coordinator_found
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import (
     Coordinator,
@@ -30,16 +31,12 @@ _NONE: Final = ErrorCode.NONE
 
 def handle(
     call: Call, request: FindCoordinatorRequest, services: Services
-) -> FindCoordinatorResponse:
+) -> FindCoordinatorResponse | None:
     """Answer for one key, or from v4 on for each of several."""
     if request.key_type not in (GROUP, TRANSACTION, SHARE):
         return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
     if call.version >= FIRST_BATCHED:
-        return FindCoordinatorResponse(
-            coordinators=[
-                _find(call, request.key_type, key, services) for key in request.coordinator_keys
-            ]
-        )
+        return _answer_each(call, request, services)
     found = _find(call, request.key_type, request.key, services)
     return FindCoordinatorResponse(
         error_code=found.error_code,
@@ -48,6 +45,17 @@ def handle(
         host=found.host,
         port=found.port,
     )
+
+
+def _answer_each(
+    call: Call, request: FindCoordinatorRequest, services: Services
+) -> FindCoordinatorResponse | None:
+    found = [_find(call, request.key_type, key, services) for key in request.coordinator_keys]
+    if len(found) == 1 and not found[0].error_code:
+        one = found[0]
+        call.answer_body(coordinator_found(call.version, one.key, one.node_id, one.host, one.port))
+        return None
+    return FindCoordinatorResponse(coordinators=found)
 
 
 def refuse(
