@@ -7,26 +7,43 @@ import contextlib
 import gc
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
 from click.exceptions import Exit
 
 from coordinator_server import __version__
-from coordinator_server.groupcommands import groups
-from coordinator_server.logcommands import log
 from coordinator_server.wording import words
 
+_ELSEWHERE: Final = {
+    "groups": "coordinator_server.groupcommands",
+    "log": "coordinator_server.logcommands",
+}
+"""Groups of commands, and the modules that have them under the same names."""
 
-@click.group(context_settings={"show_default": True, "help_option_names": ["--help"]})
+
+class _Commands(click.Group):
+    """Imports the commands that are elsewhere when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, as help lists them."""
+        return sorted([*super().list_commands(ctx), *_ELSEWHERE])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name."""
+        if cmd_name not in _ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module(_ELSEWHERE[cmd_name]), cmd_name)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"show_default": True})
 @click.version_option(__version__, message="%(version)s", help="Print it and exit.")
 def app() -> None:
     """A standalone Kafka group coordinator."""
 
-
-app.add_command(groups)
-app.add_command(log)
 
 LONGEST_TIMEOUT = 3600
 """Seconds that `healthcheck` may be told to wait."""

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 DAMAGED: Final = 3
 
 
-@click.group(
-    no_args_is_help=True,
-    context_settings={"show_default": True, "help_option_names": ["--help"]},
-)
+@click.group(no_args_is_help=True, context_settings={"show_default": True})
 def app() -> None:
     """Tables and a report from the log of a Kafka group coordinator."""
 
