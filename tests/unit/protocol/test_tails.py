@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.codec import request_decoder, request_encoder
-from protocol.decoder import compile_decoder
+from protocol.decoder import Decoder, compile_decoder
 from protocol.errors import Malformed
 from protocol.messages.join_group import API as JOIN
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -144,3 +144,42 @@ def test_a_connections_first_requests_that_are_malformed_are_so_each_time(key: i
     for _ in range(2):
         with pytest.raises(Malformed):
             request_decoder(key, 3)(b"\7abc", 0, 4)
+
+
+LEADERS = SyncGroupRequest(
+    "g",
+    1,
+    "m",
+    None,
+    "consumer",
+    "range",
+    [SyncGroupRequestAssignment("m", b"a" * 200), SyncGroupRequestAssignment("n", b"")],
+)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_leaders_request_that_is_cut_is_malformed_whatever_follows(version: int) -> None:
+    body = request_encoder(14, version)(LEADERS)
+    for end in range(len(body)):
+        for behind in (b"", b"\0" * 300, b"\1" * 300, b"\xff" * 300):
+            with pytest.raises(Malformed, match=f"SyncGroupRequest v{version}"):
+                request_decoder(14, version)(body[:end] + behind, 0, end)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_leaders_request_with_any_byte_changed_is_read_as_by_the_decoder(version: int) -> None:
+    plain = compile_decoder(SyncGroupRequest, version, flexible=True)
+    body = request_encoder(14, version)(LEADERS)
+    for place in range(len(body)):
+        for byte in (0, 1, 2, 0x7F, 0x80, 0xFF):
+            changed = body[:place] + bytes((byte,)) + body[place + 1 :]
+            assert read_or_refused(request_decoder(14, version), changed) == read_or_refused(
+                plain, changed
+            )
+
+
+def read_or_refused(decode: Decoder, body: bytes) -> object:
+    try:
+        return decode(body, 0, len(body))
+    except Malformed as refusal:
+        return str(refusal)
