@@ -45,6 +45,7 @@ from coordinator_server.clock import ManualClock
 from coordinator_server.net.connection import Connection, Hub
 from coordinator_server.net.turns import Turns
 from coordinator_server.observe import log
+from coordinator_server.serving import calm_collector
 from protocol.api_keys import ApiKey
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -186,7 +187,8 @@ async def _rounds(
 
 @contextmanager
 def _counted() -> Iterator[None]:
-    """Have the instructions counted meanwhile."""
+    """Have the instructions counted meanwhile, with the collector set as the server sets it."""
+    calm_collector()
     _count("on")
     yield
     _count("off")

@@ -7,7 +7,6 @@ that are not synced; what is missing is the network, which `benchmarks.side_by_s
 import argparse
 import asyncio
 import cProfile
-import gc
 import os
 import pstats
 import struct
@@ -216,7 +215,6 @@ async def serving() -> AsyncIterator[App]:
         try:
             while not app.coordinator.is_ready:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.01)
-            calm_collector()
             yield app
         finally:
             await app.stop()
@@ -353,9 +351,7 @@ class Costs:
 @contextmanager
 def costs(profile: cProfile.Profile | None = None) -> Iterator[Costs]:
     """Count what is done meanwhile, with the collector set as the server sets it."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
+    calm_collector()
     if profile is not None:
         profile.enable()
     spent = Costs(profile)
