@@ -21,7 +21,8 @@ from coordinator_server.storage.segments.shares import await_nobody
 from protocol.batch import HEADER_BYTES, BatchHeader, LogRecord, check_crc, read_header
 from protocol.batch_records import iter_records
 from protocol.errors import Malformed
-from protocol.history import RebalanceHistoryKey, decode_history, history_form
+from protocol.history import RebalanceHistoryKey, decode_history
+from protocol.history_form import history_form
 from protocol.markers import decode_marker
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import (

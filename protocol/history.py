@@ -33,7 +33,7 @@ The counts are exact, the arrays may have been cut. No value is larger than `MAX
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.errors import Malformed
 from protocol.reader import Reader
@@ -394,31 +394,3 @@ def _pick(reader: Reader, members: Sequence[HistoryMember]) -> HistoryMember:
 
 def _picked(reader: Reader, members: Sequence[HistoryMember]) -> list[HistoryMember]:
     return [_pick(reader, members) for _ in range(reader.count(compact=True))]
-
-
-def history_form(value: RebalanceHistoryValue) -> dict[str, Any]:
-    """A value as plain dictionaries and lists, for JSON; members by their four names."""
-    return {
-        "sequence": value.sequence,
-        "generation_before": value.generation_before,
-        "generation_after": value.generation_after,
-        "started_ms": value.started_ms,
-        "ended_ms": value.ended_ms,
-        "join_phase_ms": value.join_phase_ms,
-        "sync_phase_ms": value.sync_phase_ms,
-        "reason": value.reason,
-        "outcome": value.outcome,
-        "state_before": value.state_before,
-        "culprit": value.culprit._asdict(),
-        "client_reason": value.client_reason,
-        "counts": HistoryCounts._make(value.counts)._asdict(),
-        "joined": [member._asdict() for member in value.joined],
-        "left": [member._asdict() for member in value.left],
-        "evicted": [member._asdict() for member in value.evicted],
-        "waited_for": [
-            {**wait.member._asdict(), "waited_ms": wait.waited_ms} for wait in value.waited_for
-        ],
-        "rounds": [
-            {**entry._asdict(), "culprit": entry.culprit._asdict()} for entry in value.rounds
-        ],
-    }

@@ -12,12 +12,8 @@ import pyarrow as pa
 from pipeline.records_schema import HISTORY_KIND
 from protocol.batch import LogRecord
 from protocol.errors import Malformed
-from protocol.history import (
-    decode_history,
-    decode_history_key,
-    history_form,
-    is_known_history,
-)
+from protocol.history import decode_history, decode_history_key, is_known_history
+from protocol.history_form import history_form
 from protocol.markers import decode_marker
 from protocol.offset_value import NO_TOPIC_ID, OffsetCommitValue
 from protocol.records import (

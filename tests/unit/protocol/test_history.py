@@ -19,10 +19,10 @@ from protocol.history import (
     decode_history_key,
     encode_history,
     encode_history_key,
-    history_form,
     history_head,
     is_known_history,
 )
+from protocol.history_form import history_form
 from protocol.records import UnknownKey, decode_key, decode_value, encode_key, encode_value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
