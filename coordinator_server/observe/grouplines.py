@@ -43,13 +43,12 @@ class GroupLines:
         match observation:
             case RebalanceEvent():
                 self._rebalance(observation)
-            case RebalanceStarted():
-                if self._tells_all:
-                    self._logger.debug("rebalance_started", **started_form(observation))
             case MemberRemoved():
                 self._logger.info("member_removed", **removal_form(observation))
             case OffsetsRemoved():
                 self._logger.info("offsets_removed", **offsets_removed_form(observation))
+            case RebalanceStarted() if self._tells_all:
+                self._logger.debug("rebalance_started", **started_form(observation))
             case Refused() if self._tells_all:
                 self._logger.debug("refused", **refused_form(observation))
 

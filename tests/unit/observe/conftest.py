@@ -1,5 +1,6 @@
 """Events and a coordinator's status, made up."""
 
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from coordinator_server.group.reasons import (
     Round,
     Waited,
 )
+from coordinator_server.observe import log
 from coordinator_server.observe.status import (
     Census,
     GroupGauges,
@@ -74,6 +76,16 @@ def make_event() -> Callable[..., RebalanceEvent]:
 def started() -> RebalanceStarted:
     """A rebalance of the group `orders` under way."""
     return STARTED
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """The two ends of a pipe, the log's reader and its file descriptor."""
+    ends = os.pipe()
+    yield ends
+    log.close()
+    for end in ends:
+        os.close(end)
 
 
 class FakeStatus:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -35,16 +35,6 @@ def everything(
         OffsetsRemoved("orders", OffsetsRemovedReason.EXPIRED, 3),
         Refused(0, "orders", "Heartbeat", "UNKNOWN_MEMBER_ID", "unknown", "who?", BOB),
     ]
-
-
-@pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    """The two ends of a pipe, the log's reader and its file descriptor."""
-    ends = os.pipe()
-    yield ends
-    log.close()
-    for end in ends:
-        os.close(end)
 
 
 def written(pipe: tuple[int, int], told: list[Observation], level: str, line_format: str) -> str:

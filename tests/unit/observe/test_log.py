@@ -1,7 +1,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,16 +11,6 @@ from coordinator_server.group.reasons import Culprit, RebalanceEvent
 from coordinator_server.observe import log
 from coordinator_server.observe.grouplines import MAX_LISTED, GroupLines
 from coordinator_server.observe.linewriter import LineWriter
-
-
-@pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    """The two ends of a pipe, the log's reader and its file descriptor."""
-    ends = os.pipe()
-    yield ends
-    log.close()
-    for end in ends:
-        os.close(end)
 
 
 def read_lines(reader: int) -> list[dict[str, Any]]:
