@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 import click
 from click.exceptions import Exit
 
 from coordinator_server import __version__
+from coordinator_server.commandline import PATH, fail
 from coordinator_server.wording import words
 
 _ELSEWHERE: Final = {
@@ -49,17 +50,8 @@ LONGEST_TIMEOUT = 3600
 """Seconds that `healthcheck` may be told to wait."""
 
 
-def _fail(message: str, code: int = 1) -> NoReturn:
-    click.echo(f"error: {message}", err=True)
-    raise Exit(code)
-
-
 @app.command()
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help="A file like Kafka's server.properties.",
-)
+@click.option("--config", type=PATH, help="A file like Kafka's server.properties.")
 @click.option(
     "--set",
     "settings",
@@ -172,17 +164,17 @@ def healthcheck(bootstrap: str, timeout: float, wait: float | None) -> None:
     try:
         address = parse_address(bootstrap)
     except ValueError as error:
-        _fail(f"--bootstrap: {error}", code=2)
+        fail(f"--bootstrap: {error}", code=2)
     for option, seconds in (("--timeout", timeout), ("--wait", wait)):
         if seconds is not None and not 0 < seconds <= LONGEST_TIMEOUT:
-            _fail(f"{option} {seconds:g}: expected more than 0, at most {LONGEST_TIMEOUT}", code=2)
+            fail(f"{option} {seconds:g}: expected more than 0, at most {LONGEST_TIMEOUT}", code=2)
     try:
         if wait is None:
             coordinator = find_coordinator(address.host, address.port, timeout)
         else:
             coordinator = wait_until_ready(address.host, address.port, timeout, wait)
     except Unhealthy as error:
-        _fail(str(error))
+        fail(str(error))
     click.echo(f"coordinator at {coordinator}")
 
 

@@ -5,11 +5,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.exceptions import Exit
 
+from coordinator_server.commandline import PATH, fail
 from coordinator_server.wording import words
 
 if TYPE_CHECKING:
@@ -22,13 +23,12 @@ def log() -> None:
     """Look at the log on disk, check it, mend it."""
 
 
-_path: Final = click.Path(path_type=Path)
-_path_argument: Final = click.argument("path", required=False, type=_path)
+_path_argument: Final = click.argument("path", required=False, type=PATH)
 _data_instead_option: Final = click.option(
-    "--data", type=_path, help="A data directory (log.dirs), instead of PATH."
+    "--data", type=PATH, help="A data directory (log.dirs), instead of PATH."
 )
 _data_option: Final = click.option(
-    "--data", type=_path, required=True, help="The data directory (log.dirs)."
+    "--data", type=PATH, required=True, help="The data directory (log.dirs)."
 )
 _partition_option: Final = click.option(
     "--partition", type=click.IntRange(min=0), help="This one only, with --data."
@@ -43,19 +43,14 @@ OF_COMPACTION = (
 READS_ONLY = "note: this only reads; under a running server the last batch may be seen half-written"
 
 
-def _fail(message: str, code: int = 1) -> NoReturn:
-    click.echo(f"error: {message}", err=True)
-    raise Exit(code)
-
-
 def _segments(path: Path | None, data: Path | None, partition: int | None) -> list[Path]:
     """The segments the arguments name; ends the command if there are none."""
     from coordinator_server import logtool
 
     if (path is None) == (data is None):
-        _fail("expected either PATH or --data DIR", code=2)
+        fail("expected either PATH or --data DIR", code=2)
     if path is not None and partition is not None:
-        _fail("--partition goes with --data, PATH names a partition already", code=2)
+        fail("--partition goes with --data, PATH names a partition already", code=2)
     try:
         if data is None:
             assert path is not None
@@ -65,7 +60,7 @@ def _segments(path: Path | None, data: Path | None, partition: int | None) -> li
         chosen = logtool.partitions(data, partition)
         return [segment for each in chosen for segment in logtool.segments(each)]
     except FileNotFoundError as error:
-        _fail(words(error), code=2)
+        fail(words(error), code=2)
 
 
 def _say_what_is_not_read(segments: Sequence[Path]) -> None:
@@ -99,9 +94,9 @@ def dump(path: Path | None, data: Path | None, partition: int | None) -> None:
                     place = {"partition": segment.parent.name} if data is not None else {}
                     click.echo(json.dumps(place | logtool.describe(record), ensure_ascii=False))
         except Malformed as error:
-            _fail(f"{segment}, position {batch.position}, offset {record.offset}: {error}")
+            fail(f"{segment}, position {batch.position}, offset {record.offset}: {error}")
         except (CorruptLog, OSError) as error:
-            _fail(words(error))
+            fail(words(error))
 
 
 @log.command()
@@ -158,7 +153,7 @@ def repair(data: Path, partition: int | None, dry_run: bool, yes: bool) -> None:
     from coordinator_server.storage.base import CorruptLog
 
     if dry_run == yes:
-        _fail("expected either --dry-run or --yes", code=2)
+        fail("expected either --dry-run or --yes", code=2)
     _segments(None, data, partition)
     try:
         with logtool.held(data):
@@ -167,9 +162,9 @@ def repair(data: Path, partition: int | None, dry_run: bool, yes: bool) -> None:
             found = _segments(None, data, partition)
             places = sum(_repair(segment, really=yes) for segment in found)
     except CorruptLog as error:
-        _fail(f"{error}; move it away if the segments it was to replace are still there")
+        fail(f"{error}; move it away if the segments it was to replace are still there")
     except OSError as error:
-        _fail(words(error))
+        fail(words(error))
     if not places:
         click.echo("nothing is damaged")
     elif dry_run:
@@ -230,7 +225,7 @@ def checkpoint(data: Path, accept_loss: bool) -> None:
         click.echo(f"{event.replace('_', ' ')}: {details}", err=event != "journal_replayed")
 
     if not data.is_dir():
-        _fail(f"{data}: expected a data directory", code=2)
+        fail(f"{data}: expected a data directory", code=2)
     try:
         with logtool.held(data):
             left = [
@@ -241,15 +236,15 @@ def checkpoint(data: Path, accept_loss: bool) -> None:
             if not left:
                 take_over(data, [WHOLE], say)
     except OSError as error:
-        _fail(words(error))
+        fail(words(error))
     if left:
-        _fail("the journal is kept for the logs above; mend them and run this again")
+        fail("the journal is kept for the logs above; mend them and run this again")
     click.echo("the journal was empty" if not found else "the journal is empty now")
 
 
 @log.command("import")
-@click.argument("sources", nargs=-1, required=True, metavar="DIR...", type=_path)
-@click.option("--into", type=_path, required=True, help="The data directory to be made.")
+@click.argument("sources", nargs=-1, required=True, metavar="DIR...", type=PATH)
+@click.option("--into", type=PATH, required=True, help="The data directory to be made.")
 @click.option(
     "--partitions",
     type=click.IntRange(min=1),
@@ -294,9 +289,9 @@ def import_(
 
 
 @log.command()
-@click.argument("data", type=_path)
+@click.argument("data", type=PATH)
 @click.option(
-    "--into", type=_path, required=True, help="A stopped broker's log directory, or a new one."
+    "--into", type=PATH, required=True, help="A stopped broker's log directory, or a new one."
 )
 def export(data: Path, into: Path) -> None:
     """Give the log to a Kafka broker whose __consumer_offsets is empty, every record checked.
@@ -321,19 +316,19 @@ def _copied(
 
     for source in sources:
         if not source.is_dir():
-            _fail(f"{source}: expected a directory", code=2)
+            fail(f"{source}: expected a directory", code=2)
     try:
         files = [path for each in sources for path in each.glob(f"{logtool.TOPIC}-*/*.log")]
         with _progress(logtool.total_size(files), what) as progress:
             return run(progress)
     except interchange.CannotCopy as error:
-        _fail(str(error), code=2)
+        fail(str(error), code=2)
     except DirectoryInUse as error:
-        _fail(words(error))
+        fail(words(error))
     except CorruptLog as error:
-        _fail(f"{error}; nothing was changed")
+        fail(f"{error}; nothing was changed")
     except OSError as error:
-        _fail(f"{words(error)}; nothing was changed")
+        fail(f"{words(error)}; nothing was changed")
 
 
 def _tell_of(copied: "Copied", into: Path) -> None:

@@ -38,11 +38,6 @@ _master_option: Final = click.option(
 )
 
 
-def _fail(message: str, code: int = 1) -> NoReturn:
-    click.echo(f"error: {message}", err=True)
-    raise Exit(code)
-
-
 class _Progress:
     """Says on a terminal what is being made and how long it took."""
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import click
 from click.exceptions import Exit
 
+from coordinator_server.commandline import fail
 from coordinator_server.groupcommands.httpapi import (
     Problem,
     change,
@@ -20,7 +21,6 @@ from coordinator_server.groupcommands.options import (
     Format,
     bootstrap_option,
     execute_option,
-    fail,
     format_option,
     group_argument,
     groups,
@@ -65,7 +65,7 @@ def kick(
     token_file: Path | None,
     form: Format,
 ) -> None:
-    """Remove MEMBER from GROUP; it may join again."""
+    """Remove MEMBER, a member id, from GROUP; it may join again."""
     if bool(member) == bool(instance):
         fail("expected either MEMBER or --instance", code=2)
     path = f"{group_path(group)}/members/{quote(member, safe='')}/kick"

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import click
 from click.exceptions import Exit
 
+from coordinator_server.commandline import fail
 from coordinator_server.groupcommands.options import (
     Format,
     bootstrap_option,
     execute_option,
-    fail,
     format_option,
     group_argument,
     groups,

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from coordinator_server.groupcommands.options import DEFAULT_URL, URL_VARIABLE, fail
+from coordinator_server.commandline import fail
+from coordinator_server.groupcommands.options import DEFAULT_URL, URL_VARIABLE
 
 if TYPE_CHECKING:
     from urllib.error import HTTPError

@@ -1,12 +1,12 @@
-"""What the commands on groups have in common: their options, and how they fail and print."""
+"""What the commands on groups have in common: their options, and how they print."""
 
 import json
 from functools import partial
-from pathlib import Path
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, get_args
 
 import click
-from click.exceptions import Exit
+
+from coordinator_server.commandline import PATH
 
 
 @click.group(no_args_is_help=True)
@@ -41,14 +41,12 @@ token_option: Final = click.option(
     help="The server's admin.token; needed over HTTP. Others may see it in the process list.",
 )
 token_file_option: Final = click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="A file with the server's admin.token.",
+    "--token-file", type=PATH, help="A file with the server's admin.token."
 )
 format_option: Final = click.option(
     "--format",
     "form",
-    type=click.Choice(("text", "json", "yaml")),
+    type=click.Choice(get_args(Format)),
     default="text",
     help="How to print.",
 )
@@ -63,12 +61,6 @@ topics_option: Final = partial(
 execute_option: Final = click.option(
     "--execute/--dry-run", default=False, help="Do it; otherwise it is only shown."
 )
-
-
-def fail(message: str, code: int = 1) -> NoReturn:
-    """End the command with one line: 1 if it did not work, 2 if its arguments are wrong."""
-    click.echo(f"error: {message}", err=True)
-    raise Exit(code)
 
 
 def show(form: Any, chosen: Format) -> bool:

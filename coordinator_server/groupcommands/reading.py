@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coordinator_server.commandline import fail
 from coordinator_server.groupcommands.httpapi import get, group_path
 from coordinator_server.groupcommands.options import (
     Format,
     bootstrap_option,
-    fail,
     format_option,
     group_argument,
     groups,
@@ -147,11 +147,7 @@ def _kafka_describe(bootstrap: str | None, group: str) -> Any:
 @group_argument
 @url_option
 @format_option
-def why(
-    group: str,
-    url: str | None,
-    form: Format,
-) -> None:
+def why(group: str, url: str | None, form: Format) -> None:
     """Say why GROUP rebalanced and what was refused: reason, culprit, cost, the latest first."""
     answer = get(url, f"{group_path(group)}/why")
     if not show(answer, form):
@@ -164,11 +160,7 @@ def why(
 @group_argument
 @url_option
 @format_option
-def waiting(
-    group: str,
-    url: str | None,
-    form: Format,
-) -> None:
+def waiting(group: str, url: str | None, form: Format) -> None:
     """Say whom GROUP waits for, since when, and until when."""
     answer = get(url, f"{group_path(group)}/waiting")
     if not show(answer, form):
