@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 
@@ -90,6 +91,9 @@ class Prometheus:
             with urllib.request.urlopen(url, timeout=10) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
+            if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+                # It listens before it has read its storage; `wait_for` asks again.
+                raise
             raise QueryFailed(f"{parameters}: {error.read().decode()}") from None
 
 
