@@ -17,6 +17,7 @@ from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_file import JournalFile
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.segment import Segment
+from coordinator_server.storage.segments.writing import SegmentWriter
 from tests.storage import journal_stories
 from tests.storage.journal_stories import play
 from tests.support.power import SimulatedBlockFile
@@ -83,6 +84,29 @@ def settled_before_segments_are_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SegmentLog, "sync", sync)
 
 
+def full_segment_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    finish = SegmentWriter._finish_full
+
+    def unsynced(writer: SegmentWriter) -> None:
+        with pytest.MonkeyPatch.context() as meanwhile:
+            meanwhile.setattr(SegmentWriter, "_sync_dirty", lambda _writer: None)
+            finish(writer)
+
+    patch.setattr(SegmentWriter, "_finish_full", unsynced)
+
+
+def next_file_is_made_first(patch: pytest.MonkeyPatch) -> None:
+    finish = SegmentWriter._finish_full
+
+    def made_first(writer: SegmentWriter) -> None:
+        if writer._full is not None:
+            writer._segments.active.make_file(writer._files)
+            writer._write(writer._segments.active)
+        finish(writer)
+
+    patch.setattr(SegmentWriter, "_finish_full", made_first)
+
+
 def readers_do_not_see_what_is_kept_back(patch: pytest.MonkeyPatch) -> None:
     def reading(log: SegmentLog) -> AbstractContextManager[list[Segment]]:
         return nullcontext(log._segments.all)
@@ -147,6 +171,8 @@ def journal_is_emptied_before_logs_are_opened(patch: pytest.MonkeyPatch) -> None
         (recycled_before_segments_are_synced, FlushPolicy.OS),
         (settled_before_segments_are_written, FlushPolicy.COMMIT),
         (settled_before_segments_are_written, FlushPolicy.OS),
+        (full_segment_is_not_synced, FlushPolicy.COMMIT),
+        (next_file_is_made_first, FlushPolicy.COMMIT),
         (readers_do_not_see_what_is_kept_back, FlushPolicy.OS),
         (replay_is_skipped, FlushPolicy.COMMIT),
         (replay_is_skipped, FlushPolicy.OS),

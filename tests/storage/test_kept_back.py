@@ -12,8 +12,9 @@ from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.frames import HEADER_BYTES
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.log import MAX_KEPT_BACK, SegmentLog
+from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.replay import replay_all
+from coordinator_server.storage.segments.writing import MAX_KEPT_BACK
 from protocol.batch import batches, build_batch
 from protocol.batch_records import read_records
 from tests.support.power import SimulatedDisk
@@ -130,9 +131,60 @@ def test_a_log_that_rolls_and_one_that_is_compacted_have_everything(disk: Simula
     closed = log.closed_segments()
     assert len(closed) > 5
     assert all(segment.size == segment.length for segment in closed)
-    assert written(disk) == list(range(closed[-1].end_offset))
+    assert written(disk)[: closed[-1].end_offset] == list(range(closed[-1].end_offset))
     assert found(log) == list(range(30))
     assert log.size == log.closed_bytes + len(log.read(closed[-1].end_offset, 1 << 20, 30))
+
+
+def test_whoever_fills_a_segment_does_not_wait_until_it_is_synced(disk: SimulatedDisk) -> None:
+    log = log_on(disk, journal_on(disk), size=500)
+    append(log, 0)
+    log.write_out()
+    operations: list[str] = []
+    disk.on_operation = operations.append
+    append(log, *range(1, 8), size=50)
+    assert operations == []
+    assert len(log.closed_segments()) == 1
+
+
+def test_a_full_segment_is_synced_before_the_next_has_a_file(disk: SimulatedDisk) -> None:
+    log = log_on(disk, journal_on(disk), size=500)
+    append(log, *range(8), size=50)
+    operations: list[str] = []
+    disk.on_operation = operations.append
+    log.write_out()
+    assert operations == ["append", "sync", "open", "sync_directory", "append"]
+    assert written(disk) == found(log) == list(range(8))
+
+
+def test_a_segment_that_is_full_before_the_last_one_is_synced_waits(disk: SimulatedDisk) -> None:
+    log = log_on(disk, journal_on(disk), size=500)
+    append(log, *range(8), size=50)
+    assert written(disk) == []
+    append(log, *range(8, 12), size=50)
+    there = written(disk)
+    closed = log.closed_segments()
+    assert len(closed) == 3
+    assert there == list(range(closed[-1].end_offset)), "more than a segment was ahead of the files"
+
+
+@pytest.mark.parametrize("operation", ["append", "sync", "open", "sync_directory"])
+def test_a_full_segment_that_cannot_be_finished_ends_the_log_and_the_journal_has_all(
+    disk: SimulatedDisk, operation: str
+) -> None:
+    journal = journal_on(disk)
+    log = log_on(disk, journal, size=500)
+    append(log, *range(8), size=50)
+    journal.write(log.take_entries(), [log.name])
+    disk.fail(operation, BROKEN)
+    for attempt in (log.write_out, log.sync, lambda: append(log, 8)):
+        with pytest.raises(OSError, match="Input/output"):
+            attempt()
+    log.close()
+    assert not journal.close(), "the journal was freed of what is nowhere else"
+    for seed in range(20):
+        after = disk.lose_power(Random(seed))
+        assert found(log_on(after, journal_on(after), size=500)) == list(range(8))
 
 
 def test_what_is_kept_back_is_bounded(disk: SimulatedDisk) -> None:

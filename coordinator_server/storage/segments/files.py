@@ -141,6 +141,36 @@ class SystemFile:
             os.close(descriptor)
 
 
+class NoFile:
+    """Stands for a file that is still to be made."""
+
+    __slots__ = ()
+
+    def size(self) -> int:
+        """See File."""
+        return 0
+
+    def read(self, at: int, size: int) -> bytes:
+        """See File."""
+        return b""
+
+    def append(self, data: bytes) -> None:
+        """See File."""
+        raise OSError(errno.EBADF, "the file is not made yet")
+
+    def truncate(self, size: int) -> None:
+        """See File."""
+
+    def sync(self) -> None:
+        """See File."""
+
+    def close(self) -> None:
+        """See File."""
+
+
+NO_FILE: Final = NoFile()
+
+
 class SystemBlockFile:
     """A file of the operating system that is written in place."""
 

@@ -19,12 +19,11 @@ from coordinator_server.storage.segments.restore import restore
 from coordinator_server.storage.segments.segment import Segment, drop_indexes, segment_bases
 from coordinator_server.storage.segments.segments import OpenSegments
 from coordinator_server.storage.segments.swap import complete
+from coordinator_server.storage.segments.writing import SegmentWriter
 from protocol.batch import BatchHeader, read_header, stamped
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
 DEFAULT_SEGMENT_MS: Final = 7 * 24 * 3_600_000
-MAX_KEPT_BACK: Final = 256 * 1024
-"""Bytes of batches that are in the journal, and not in the segment; the next append writes them."""
 
 
 class SegmentLog:
@@ -46,8 +45,6 @@ class SegmentLog:
         """
         self.directory = directory
         self.name = directory.name
-        self.failed: OSError | None = None
-        """Why nothing can be appended any more; the log must be closed and opened again."""
         self._files = files
         self.segment_bytes = segment_bytes
         self._segment_ms = segment_ms
@@ -62,13 +59,6 @@ class SegmentLog:
         """Whoever compacts the log gives up when it is set."""
         self._compacting = Lock()
         """Held for a whole compaction; closing waits for it."""
-        self._lock = Lock()
-        """Held for moments: an append and a sync must agree on what is dirty."""
-        self._writing = Lock()
-        """Held while what was kept back is written, so that it goes out once and in order."""
-        self._syncing = Lock()
-        """Held for a whole sync: nobody may take what another still syncs for durable."""
-        self._dirty: list[Segment] = []
         self.is_kept_back = False
         """Whether the flusher is going to write to the segment what it may lack."""
         files.make_directory(directory)
@@ -81,8 +71,11 @@ class SegmentLog:
         self.end_offset = 0
         """The offset the next record will have."""
         self._segments = OpenSegments([Segment(files, directory, base) for base in bases or [0]])
+        self._writer = SegmentWriter(directory, files, self._segments)
         self.cut_bytes = self._open(anew=not bases)
-        self.durable_offset = self.end_offset
+        self._writer.begin_anew(self.end_offset)
+        self._journaled = self.end_offset
+        """The journal has everything before."""
         if journal is not None:
             journal.opened(self)
 
@@ -128,6 +121,16 @@ class SegmentLog:
             self._files.sync_directory(self.directory.parent)
 
     @property
+    def failed(self) -> OSError | None:
+        """Why nothing can be appended any more; the log must be closed and opened again."""
+        return self._writer.failed
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything before it is durable."""
+        return max(self._journaled, self._writer.synced_offset)
+
+    @property
     def start_offset(self) -> int:
         """The first offset there is, or would be."""
         return self._segments.all[0].base_offset
@@ -156,58 +159,33 @@ class SegmentLog:
 
         Timestamps are in milliseconds.
         """
-        if self.failed is not None:
-            raise self.failed
+        writer, entries = self._writer, self._entries
+        if writer.failed is not None:
+            raise writer.failed
         active = self._segments.active
         if active.length and (
             active.length + len(batch) > self.segment_bytes
             or active.is_to_end(last_offset_delta, max_timestamp, self._segment_ms)
         ):
-            self._roll()
-            active = self._segments.active
+            if entries is None:
+                writer.roll(self.end_offset)
+            else:
+                writer.roll_later(self.end_offset)
         end_offset = self.end_offset + last_offset_delta + 1
-        if self._entries is None:
-            self._write(active, batch, end_offset)
+        if entries is None:
+            writer.append(batch, end_offset)
         else:
-            if active.length - active.size > MAX_KEPT_BACK:
-                self.write_out()
-            self._entries.add(batch)
-            active.keep_back(batch, end_offset, max_timestamp)
+            writer.keep_back(batch, end_offset, max_timestamp)
+            entries.add(batch)
         self.end_offset = end_offset
         return end_offset
 
-    def _write(self, active: Segment, batch: bytes, end_offset: int) -> None:
-        try:
-            with self._lock:
-                # A write that fails is cut off again, and that has to reach the disk too.
-                if active not in self._dirty:
-                    self._dirty.append(active)
-                active.append(batch, end_offset)
-        except OSError as error:
-            self._fail_if_unclean(error)
-            raise
-
     def write_out(self) -> int:
-        """Write to the segment what was kept back; up to which offset everything is there then.
+        """Write to the segments what was kept back; up to which offset everything is there then.
 
         Raises OSError. The log has failed then: what was acknowledged is in the journal alone.
         """
-        with self._writing:
-            with self._lock:
-                active = self._segments.active
-                end = active.end_offset
-                has_more = active.length > active.size
-                if has_more and active not in self._dirty:
-                    self._dirty.append(active)
-            if has_more:
-                if self.failed is not None:
-                    raise self.failed
-                try:
-                    active.write_out()
-                except OSError as error:
-                    self.failed = error
-                    raise
-        return end
+        return self._writer.write_out()
 
     def take_entries(self) -> list[bytes]:
         """What the journal does not have yet, as entries in parts; it is taken to have it."""
@@ -215,70 +193,32 @@ class SegmentLog:
 
     def give_up(self, error: OSError) -> None:
         """The journal could not take entries of this log: it must be closed and opened again."""
-        self.failed = self.failed or error
+        self._writer.failed = self._writer.failed or error
 
     def journaled(self, offset: int) -> None:
         """The journal has everything before an offset."""
-        self.durable_offset = max(self.durable_offset, offset)
-
-    def _fail_if_unclean(self, error: OSError) -> None:
-        """A write that failed half-way and could not be taken back ends this log's life."""
-        active = self._segments.active
-        try:
-            clean = active.file.size() == active.size
-        except OSError:
-            clean = False
-        if not clean:
-            self.failed = error
-
-    def _roll(self) -> None:
-        """Begin a segment. The full one is synced first, so that only the active one can tear."""
-        self.sync()
-        segment = Segment(self._files, self.directory, self.end_offset)
-        try:
-            self._files.sync_directory(self.directory)
-        except OSError:
-            segment.file.close()
-            raise
-        self._segments.add(segment)
+        self._journaled = max(self._journaled, offset)
 
     def sync(self) -> int:
         """Make everything appended before the call durable; where that ends. Raises OSError.
 
-        After a failure the system may have dropped what it could not write and claim success at
-        the next try: so there is none, the log has failed.
+        After a failure there is no second try, the log has failed.
         """
-        with self._syncing:
-            if self.failed is not None:
-                raise self.failed
-            end = self.write_out()
-            with self._lock:
-                dirty, self._dirty = self._dirty, []
-            try:
-                for segment in dirty:
-                    segment.file.sync()
-            except OSError as error:
-                self.failed = error
-                raise
-            self.durable_offset = max(self.durable_offset, end)
-            return end
+        return self._writer.sync()
 
     def probe(self, size: int) -> None:
         """Prove that so many bytes can be written and synced, and take them back.
 
         For a log that could not be written before. Raises OSError.
         """
-        with self._syncing:
-            self.write_out()
+        with self._writer.written_out():
             self._segments.active.probe(size)
 
     def truncate(self, offset: int) -> None:
         """Cut the log so that `offset` comes next; a batch that straddles it goes as a whole."""
-        with self._syncing:
-            self.write_out()
+        with self._writer.written_out():
             if self._journal is not None:
                 self._journal.points.lower(self.name, offset)
-            self._dirty.clear()
             while len(self._segments.all) > 1 and self._segments.active.base_offset >= offset:
                 segment = self._segments.drop_active()
                 segment.file.close()
@@ -291,7 +231,8 @@ class SegmentLog:
             self.end_offset = active.end_offset
             active.file.sync()
             self._files.sync_directory(self.directory)
-            self.durable_offset = self.end_offset
+            self._writer.begin_anew(self.end_offset)
+            self._journaled = self.end_offset
             if self._entries is not None:
                 # Or a replay would bring back what the journal has beyond.
                 self._entries.cut(self.end_offset)
@@ -310,9 +251,8 @@ class SegmentLog:
             self._settled = self.settle()
             if self._settled is not None and self._journal is not None:
                 self._journal.points.note(self.name, self._settled)
-            with self._writing:
-                self._segments.close()
-        self.failed = self.failed or OSError(f"{self.directory} is closed")
+            self._writer.close()
+        self.give_up(OSError(f"{self.directory} is closed"))
 
     # --- reading ---
 
@@ -347,8 +287,9 @@ class SegmentLog:
     @contextmanager
     def _reading(self) -> Iterator[list[Segment]]:
         """The segments, with all that was appended."""
-        self.write_out()
         with self._segments.reading() as segments:
+            # Now, so that none but the last one changes any more.
+            self.write_out()
             yield segments
 
     # --- compaction ---
@@ -362,8 +303,10 @@ class SegmentLog:
             yield self._files
 
     def closed_segments(self) -> list[Segment]:
-        """Those before the active one, with their ends known; they never change."""
-        return self._segments.closed()
+        """Those before the active one, with their ends known; they never change. Raises OSError."""
+        closed = self._segments.closed()
+        self.write_out()
+        return closed
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
         """Go on with a compacted segment, which has taken the names of others, in their place."""

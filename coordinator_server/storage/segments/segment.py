@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from coordinator_server.storage.base import CorruptLog
-from coordinator_server.storage.segments.files import File, Files
+from coordinator_server.storage.segments.files import NO_FILE, File, Files
 from protocol.batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -54,12 +54,18 @@ class Segment:
         "size",
     )
 
-    def __init__(self, files: Files, directory: Path, base_offset: int, suffix: str = "") -> None:
+    def __init__(
+        self, files: Files | None, directory: Path, base_offset: int, suffix: str = ""
+    ) -> None:
+        """Without `files` there is no file until `make_file`; batches can be kept back meanwhile.
+
+        Raises OSError.
+        """
         self.base_offset = base_offset
         self.end_offset = base_offset
         """The offset behind the last batch, as far as it is known."""
         self.path = directory / (file_name(base_offset) + suffix)
-        self.file: File = files.open(self.path)
+        self.file: File = NO_FILE if files is None else files.open(self.path)
         self.size = self.file.size()
         """Bytes in the file."""
         self.length = self.size
@@ -71,6 +77,10 @@ class Segment:
         self._note_from = 0
         """Where the next batch begins that the index is to have, or later."""
         self._first_timestamp = _UNKNOWN
+
+    def make_file(self, files: Files) -> None:
+        """Give it the file it was made without. Raises OSError."""
+        self.file = files.open(self.path)
 
     def append(self, batch: bytes, end_offset: int) -> None:
         """Write a batch. After an OSError the file is as it was before, if that can be done."""
