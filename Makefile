@@ -114,6 +114,7 @@ screenshots: $(VENV)/dev ## take the pictures in docs/screenshots with Chromium
 	$(BIN)/python -m tools.screenshots
 
 oracle: $(VENV)/dev ## compare with what Kafka 4.1.1 answers
+	cd tests/oracle && $(CURDIR)/$(BIN)/python -m unittest discover tests
 	$(BIN)/python -m tools.check_oracle
 
 bench: $(VENV)/dev ## measure beside Kafka and kfake (Go, Java, Maven), compiled too (gcc); ARGS=--quick

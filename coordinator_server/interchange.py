@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from coordinator_server import logtool
 from coordinator_server.ids import SystemIds
@@ -279,7 +279,7 @@ def _identify(data: Path, source: dict[str, str], node_id: int) -> None:
     """Of the cluster the broker was in, but a node and a directory of its own."""
     lines = {
         "version": "1",
-        "cluster.id": source.get("cluster.id") or to_base64(uuid4()),
+        "cluster.id": source.get("cluster.id") or to_base64(SystemIds().topic_id()),
         "node.id": str(node_id),
         "directory.id": to_base64(SystemIds().topic_id()),
     }
