@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks import servers, tables, work
 from benchmarks.servers import CannotRun, Cores, Running
 from benchmarks.tables import Measured
-from benchmarks.work import FULL, QUICK, Pace, Sample, Work, options_of, typical
+from benchmarks.work import FULL, QUICK, Pace, Sample, Work, options_of
 
 SERVERS = ("ours", "compiled", "kfake", "kafka")
 UNSYNCED = (*work.COMMITS, work.CREATE)
@@ -138,14 +138,8 @@ class Entrant:
             say(f"    {sample.errors} wrong answers: {sample.first_error}")
 
     def measured(self) -> Measured:
-        """The medians."""
-        return Measured(
-            self.subject.name,
-            self.server.start_seconds,
-            self.resident,
-            {name: typical(samples) for name, samples in self._samples.items()},
-            sum(sample.errors for samples in self._samples.values() for sample in samples),
-        )
+        """All of it."""
+        return Measured(self.subject.name, self.server.start_seconds, self.resident, self._samples)
 
 
 def measure_all(chosen: Sequence[str], pace: Pace) -> dict[str, Measured]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 from benchmarks import work as works
@@ -14,6 +15,7 @@ from benchmarks.work import (
     OURS_UNSYNCED,
     Sample,
     Work,
+    typical,
 )
 
 
@@ -26,14 +28,34 @@ class Measured:
     """From its process to its first FindCoordinator answer."""
     rss_bytes: int
     """After the start."""
-    samples: Mapping[str, Sample]
-    """The median one, by the name of the work."""
-    errors: int = 0
-    """Wrong answers in all samples."""
+    samples: Mapping[str, Sequence[Sample]]
+    """Of every round, by the name of the work."""
+
+    @property
+    def errors(self) -> int:
+        """Wrong answers in all samples."""
+        return sum(sample.errors for samples in self.samples.values() for sample in samples)
+
+    def typical(self, work: Work) -> Sample:
+        """The median one. Raises KeyError if the work was not measured."""
+        return typical(self.samples[work.name])
 
 
 Run = Mapping[str, Measured]
 """By the name of the server."""
+
+
+def ratio(run: Run, ours: str, theirs: str, work: Work) -> float | None:
+    """What a server's CPU is of another's: the median of the rounds, None if there is none.
+
+    In a round they are measured one after the other, so what disturbs for longer disturbs both.
+    """
+    try:
+        rounds = zip(run[ours].samples[work.name], run[theirs].samples[work.name], strict=False)
+    except KeyError:
+        return None
+    ratios = [one.cpu_us / other.cpu_us for one, other in rounds if other.cpu_us]
+    return median(ratios) if ratios else None
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 2) -> str:
@@ -79,7 +101,7 @@ def measured_table(run: Run) -> str:
 
 
 def _row(work: Work, server: Measured, run: Run) -> list[str]:
-    sample = server.samples[work.name]
+    sample = server.typical(work)
     return [
         work.name,
         server.name,
@@ -89,14 +111,12 @@ def _row(work: Work, server: Measured, run: Run) -> list[str]:
         f"{sample.p99_us / 1e3:.2f}",
         f"{sample.p999_us / 1e3:.2f}",
         f"{sample.server_rss_after / 1e6:.0f}",
-        _ratio(sample, run, KFAKE, work),
-        _ratio(sample, run, KAFKA, work),
+        *(_shown(ratio(run, server.name, other, work)) for other in (KFAKE, KAFKA)),
     ]
 
 
-def _ratio(sample: Sample, run: Run, of: str, work: Work) -> str:
-    other = run[of].samples.get(work.name) if of in run else None
-    return f"{sample.cpu_us / other.cpu_us:.2f}" if other and other.cpu_us else "-"
+def _shown(part: float | None) -> str:
+    return "-" if part is None else f"{part:.2f}"
 
 
 def start_table(run: Run) -> str:
@@ -137,11 +157,7 @@ class Goal:
 
 def _of_kfake(work: Work, at_most: float, server: str = OURS) -> Goal:
     def reached(run: Run) -> float | None:
-        try:
-            ours, theirs = run[server].samples[work.name], run[KFAKE].samples[work.name]
-        except KeyError:
-            return None
-        return ours.cpu_us / theirs.cpu_us if theirs.cpu_us else None
+        return ratio(run, server, KFAKE, work)
 
     unsynced = ", not synced" if server == OURS_UNSYNCED else ""
     return Goal(work.name + unsynced, at_most, "of kfake's CPU", reached)
@@ -158,7 +174,7 @@ def _figure(what: str, at_most: float, unit: str, of: Callable[[Measured], float
 
 
 def _bytes_per_group(server: Measured) -> float:
-    sample = server.samples[works.CREATE.name]
+    sample = server.typical(works.CREATE)
     return (sample.server_rss_after - sample.server_rss_before) / sample.operations
 
 
@@ -176,7 +192,7 @@ GOALS: Final = (
         works.REBALANCE_1000.name,
         40,
         "ms CPU",
-        lambda ours: ours.samples[works.REBALANCE_1000.name].cpu_us / 1e3,
+        lambda ours: ours.typical(works.REBALANCE_1000).cpu_us / 1e3,
     ),
     _figure("resident memory per one-member group", 2_300, "bytes", _bytes_per_group),
     _figure("start to first FindCoordinator answer", 0.4, "s", lambda ours: ours.start_seconds),

@@ -12,7 +12,14 @@ import pytest
 
 from benchmarks import instructions, micro, observability, profiling, stored, tails, work
 from benchmarks.choice import chosen
-from benchmarks.tables import Measured, goals_table, measured_table, start_table, table
+from benchmarks.tables import (
+    Measured,
+    goals_table,
+    measured_table,
+    ratio,
+    start_table,
+    table,
+)
 from benchmarks.work import (
     COMPILED,
     CREATE,
@@ -33,7 +40,7 @@ def sample(cpu_seconds: float, operations: int = 1_000_000) -> Sample:
 
 
 def measured(name: str, samples: Mapping[str, Sample]) -> Measured:
-    return Measured(name, 0.25, 40_000_000, samples)
+    return Measured(name, 0.25, 40_000_000, {work: [one] for work, one in samples.items()})
 
 
 def rows(text: str) -> list[list[str]]:
@@ -73,6 +80,16 @@ def test_a_server_is_compared_with_kfake_and_kafka_by_cpu_per_operation() -> Non
         *(HEARTBEAT.name, OURS, "500,000", "9.0"),
         *("0.10", "0.20", "0.30", "33", "0.75", "0.30"),
     ]
+
+
+def test_servers_are_compared_in_each_round_by_itself() -> None:
+    ours, theirs = (1.0, 8.0, 3.0), (2.0, 8.0, 4.0)
+    run = {
+        name: Measured(name, 0.25, 0, {HEARTBEAT.name: [sample(cpu) for cpu in rounds]})
+        for name, rounds in ((OURS, ours), (KFAKE, theirs))
+    }
+    assert ratio(run, OURS, KFAKE, HEARTBEAT) == 0.75
+    assert run[OURS].typical(HEARTBEAT).cpu_us == 3.0
 
 
 def test_without_kafka_there_is_no_ratio_to_it() -> None:
