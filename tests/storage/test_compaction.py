@@ -283,6 +283,7 @@ def test_the_last_batch_of_a_producer_stays_even_if_nothing_of_it_does() -> None
     assert kept == {0: 28, 1: 29}
     assert sum(h.producer_id >= 0 for h, _, _ in log.batches()) == 2
     assert log.size < before
+    assert log.size == sum(header.size for header, _, _ in log.batches())
     assert state_of(log) == state
 
 

@@ -14,7 +14,7 @@ from coordinator_server.storage.segments.frames import HEADER_BYTES
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.replay import replay_all
-from coordinator_server.storage.segments.writing import MAX_KEPT_BACK
+from coordinator_server.storage.segments.writing import MAX_KEPT_BACK, SegmentWriter
 from protocol.batch import batches, build_batch
 from protocol.batch_records import read_records
 from tests.support.power import SimulatedDisk
@@ -185,6 +185,72 @@ def test_a_full_segment_that_cannot_be_finished_ends_the_log_and_the_journal_has
     for seed in range(20):
         after = disk.lose_power(Random(seed))
         assert found(log_on(after, journal_on(after), size=500)) == list(range(8))
+
+
+def test_no_file_is_made_for_a_log_that_was_closed_while_its_full_segment_was_synced(
+    disk: SimulatedDisk,
+) -> None:
+    journal = journal_on(disk)
+    log = log_on(disk, journal, size=500)
+    append(log, *range(8), size=50)
+    journal.write(log.take_entries(), [log.name])
+
+    def give_up(operation: str) -> None:
+        if operation == "sync":
+            disk.on_operation = lambda _operation: None
+            log.give_up(FULL)
+            log.close()
+
+    disk.on_operation = give_up
+    with pytest.raises(OSError, match="No space left"):
+        log.write_out()
+    again = log_on(disk, journal, size=500)
+    assert again.closed_segments() == [], "the closed log has made a file"
+    assert found(again) == list(range(8))
+
+
+def test_a_log_that_fails_while_it_is_synced_has_not_been_synced(disk: SimulatedDisk) -> None:
+    log = log_on(disk, journal_on(disk))
+    append(log, 0)
+    disk.on_operation = lambda operation: log.give_up(FULL) if operation == "sync" else None
+    with pytest.raises(OSError, match="No space left"):
+        log.sync()
+    assert (log.settle(), log.durable_offset) == (None, 0)
+
+
+@pytest.mark.interpreted
+def test_what_is_written_while_a_log_is_synced_is_synced_the_next_time_at_the_latest(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = journal_on(disk)
+    log = log_on(disk, journal)
+    marked, synced = threading.Event(), threading.Event()
+    sync_dirty = SegmentWriter._sync_dirty
+
+    def write_slowly(operation: str) -> None:
+        if operation == "append":
+            marked.set()
+            # Whoever syncs waits for this write, so nobody sets it; otherwise it comes at once.
+            synced.wait(0.2)
+        elif operation == "sync":
+            synced.set()
+
+    def while_another_writes(writer: SegmentWriter) -> None:
+        monkeypatch.undo()
+        append(log, 0)
+        journal.write(log.take_entries(), [log.name])
+        disk.on_operation = write_slowly
+        other.start()
+        assert marked.wait(30)
+        sync_dirty(writer)
+
+    other = threading.Thread(target=log.write_out)
+    monkeypatch.setattr(SegmentWriter, "_sync_dirty", while_another_writes)
+    log.sync()
+    other.join()
+    disk.on_operation = lambda _operation: None
+    assert journal.close()
+    assert written(disk.lose_power(Random(1))) == [0], "freed by the journal and never synced"
 
 
 def test_what_is_kept_back_is_bounded(disk: SimulatedDisk) -> None:

@@ -254,4 +254,5 @@ class _Rewriter:
 def _flush(cleaned: Segment, pending: bytearray) -> None:
     cleaned.file.append(bytes(pending))
     cleaned.size += len(pending)
+    cleaned.length = cleaned.size
     pending.clear()

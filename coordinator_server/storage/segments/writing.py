@@ -119,6 +119,9 @@ class SegmentWriter:
         with self._syncing:
             end = self._write_all()
             self._sync_dirty()
+            if self.failed is not None:
+                # Meanwhile, and perhaps the log is opened again and goes on at another offset.
+                raise self.failed
             self.synced_offset = max(self.synced_offset, end)
             return end
 
@@ -152,12 +155,16 @@ class SegmentWriter:
         self._write(self._full)
         self._sync_dirty()
         active = self._segments.active
-        try:
-            active.make_file(self._files)
-            self._files.sync_directory(self._directory)
-        except OSError as error:
-            self.failed = error
-            raise
+        # Closing waits for this, and no file may come into a directory that is opened again then.
+        with self._writing:
+            if self.failed is not None:
+                raise self.failed
+            try:
+                active.make_file(self._files)
+                self._files.sync_directory(self._directory)
+            except OSError as error:
+                self.failed = error
+                raise
         # Until now nobody else writes it, whoever appends least of all.
         self._write(active)
         with self._lock:
@@ -166,7 +173,8 @@ class SegmentWriter:
     def _sync_dirty(self) -> None:
         if self.failed is not None:
             raise self.failed
-        with self._lock:
+        # A segment is marked before it is written: nobody may be in between.
+        with self._writing, self._lock:
             dirty, self._dirty = self._dirty, []
         try:
             for segment in dirty:
