@@ -135,7 +135,11 @@ class Partition:
     def _open_and_cut(self, create: bool) -> SegmentLog | None:
         log = self._open_log(create)
         if log is not None and self._cut_to is not None:
-            log.truncate(self._cut_to)
+            try:
+                log.truncate(self._cut_to)
+            except BaseException:
+                log.close()
+                raise
         return log
 
     def append(self, batch: bytes) -> Appended:
@@ -173,7 +177,8 @@ class Partition:
     def _drop_if_failed(self, log: SegmentLog) -> None:
         """Give up a log that failed; it is opened again, without what was never readable."""
         if log is self._log and log.failed is not None and not self._closed:
-            self._cut_to = self.high_watermark
+            # What is durable is acknowledged in this moment, or has been.
+            self._cut_to = max(self.high_watermark, log.durable_offset)
             self._log = None
             log.close()
 

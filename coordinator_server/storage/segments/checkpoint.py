@@ -43,7 +43,8 @@ class RecoveryPoints:
         """Durably forget points behind an offset, to which a log is cut next. Raises OSError."""
         if self.of(directory) > offset:
             self.note(directory, offset)
-            self.write()
+        # Also if it was lowered before, and could not be written then.
+        self.write()
 
     def write(self) -> None:
         """Put the file in place durably, if anything has changed. Raises OSError."""

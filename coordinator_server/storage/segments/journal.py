@@ -106,6 +106,8 @@ class Journal:
         self._full: list[JournalFile] = []
         self._free: list[JournalFile] = []
         self._checkpointing: Thread | None = None
+        self._is_wanted_again = False
+        """Something has become full, or was given up, since the checkpoint began."""
         self._sequence = 0
         self._generation = 0
         self._number = 0
@@ -114,12 +116,14 @@ class Journal:
     def _find(self) -> None:
         """Take up the files there are; those with entries are full."""
         names = sorted(n for n in self._files.names(self._directory) if self._is_ours(n))
+        first: dict[Path, int] = {}
         for name in names:
             path = self._directory / name
             file = self._files.open_block(path)
             header = read_header(file) or NO_HEADER
             found = JournalFile(path, file, file.size(), header)
             for each in read_frames(file, found.generation):
+                first.setdefault(path, each.sequence)
                 self._sequence = max(self._sequence, each.sequence)
                 found.names.update(directory_of(e.identity) for e in entries(each.body))
             self._generation = max(self._generation, found.generation)
@@ -128,7 +132,8 @@ class Journal:
             self._full.append(found)
         numbers = [int(name.removeprefix(self._prefix)) for name in names]
         self._number = max(numbers, default=-1) + 1
-        self._full.sort(key=lambda found: found.generation)
+        # As they were written: a file may have got its generation before one that was used first.
+        self._full.sort(key=lambda found: first.get(found.path, 0))
 
     def _is_ours(self, name: str) -> bool:
         return name.startswith(self._prefix) and name.removeprefix(self._prefix).isdecimal()
@@ -157,10 +162,15 @@ class Journal:
         """Say that records at an offset are no use: what came before was lost with the power."""
         self._report("journal_out_of_reach", segment=str(path), offset=offset)
 
-    def opened(self, log: Journaled) -> None:
-        """A log has got what is here, and it is synced: from now on it answers for itself."""
+    def opened(self, log: Journaled, end_offset: int) -> None:
+        """A log has got what is here, and it is synced: from now on it answers for itself.
+
+        Raises OSError.
+        """
         with self._changed:
             self._logs[log.directory.name] = log
+        # A checkpoint may have noted more, of the one that was here before.
+        self.points.lower(log.directory.name, end_offset)
 
     def _live(self) -> list[JournalFile]:
         """The files with entries, oldest first."""
@@ -216,7 +226,6 @@ class Journal:
         with self._changed:
             while self._must_wait():
                 self._changed.wait()
-            # In the order of their generations, which is how they are read.
             fresh = self._free.pop(0) if self._free else None
         fresh = fresh or self._make_file()
         with self._changed:
@@ -298,18 +307,30 @@ class Journal:
         """Free the full files in a thread of its own, unless one is at it."""
         with self._changed:
             if self._checkpointing is not None or not self._full:
+                self._is_wanted_again = self._checkpointing is not None
                 return
             thread = Thread(target=self._run_checkpoint, name="journal-checkpoint", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # The system has no thread left: the next full file tries again.
+                self._report("journal_checkpoint_failed", error=str(error))
+                return
             self._checkpointing = thread
-        thread.start()
 
     def _run_checkpoint(self) -> None:
-        try:
-            self.checkpoint()
-        finally:
-            with self._changed:
-                self._checkpointing = None
-                self._changed.notify_all()
+        goes_on = True
+        while goes_on:
+            raised = True
+            try:
+                self.checkpoint()
+                raised = False
+            finally:
+                with self._changed:
+                    goes_on, self._is_wanted_again = self._is_wanted_again and not raised, False
+                    if not goes_on:
+                        self._checkpointing = None
+                    self._changed.notify_all()
 
     def checkpoint(self) -> bool:
         """Sync what the full files have entries of and free them; whether all could be freed."""
@@ -330,7 +351,11 @@ class Journal:
             log = self._logs.get(name)
             synced = None if log is None else log.settle()
             if synced is not None:
-                self.points.note(name, synced)
+                with self._changed:
+                    if self._logs.get(name) is not log:
+                        # Opened again meanwhile: what this one had says nothing of that.
+                        continue
+                    self.points.note(name, synced)
             elif exists(self._files, self._directory / name):
                 continue
             # Otherwise it belonged to a topic that was deleted.

@@ -77,7 +77,11 @@ class SegmentLog:
         self._journaled = self.end_offset
         """The journal has everything before."""
         if journal is not None:
-            journal.opened(self)
+            try:
+                journal.opened(self, self.end_offset)
+            except OSError:
+                self._segments.close()
+                raise
 
     def _open(self, *, anew: bool) -> int:
         """Recover what is there and make it durable; returns the bytes of a torn tail cut then.

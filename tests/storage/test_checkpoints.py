@@ -1,0 +1,204 @@
+"""When a file of the journal is used again: nothing acknowledged is lost on the way."""
+
+import asyncio
+import threading
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from coordinator_server.storage.segments.checkpoint import RecoveryPoints
+from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.frames import HEADER_BYTES
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.partition import Partition
+from protocol.batch import build_batch
+from protocol.batch_records import read_records
+from tests.support.power import SimulatedDisk
+from tests.support.records import numbers, record
+
+DATA = Path("/data")
+BROKEN = OSError(5, "Input/output error")
+CAPACITY = HEADER_BYTES + 6_000
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    made = SimulatedDisk()
+    made.names_now[DATA] = made.durable_names[DATA] = None
+    return made
+
+
+class NoCheckpoint(Journal):
+    """Checkpoints only when the test says so."""
+
+    def begin_checkpoint(self) -> None:
+        pass
+
+
+def log_on(disk: SimulatedDisk, journal: Journal, name: str = "orders-0") -> SegmentLog:
+    return SegmentLog(DATA / name, files=disk, journal=journal)
+
+
+def commit(journal: Journal, log: SegmentLog, number: int, size: int = 900) -> None:
+    log.append(build_batch([record(number, size)]))
+    journal.write(log.take_entries(), [log.name])
+    log.journaled(log.end_offset)
+
+
+def found(log: SegmentLog) -> list[int]:
+    return [
+        n for header, chunk, at in log.batches() for n in numbers(read_records(header, chunk, at))
+    ]
+
+
+@pytest.mark.interpreted
+def test_files_are_replayed_as_they_were_written_whatever_their_generations(
+    disk: SimulatedDisk,
+) -> None:
+    journal = NoCheckpoint(DATA, capacity=CAPACITY, files=disk)
+    log = log_on(disk, journal)
+    commit(journal, log, 0)
+    # The checkpoint frees the full file while the next one is made, which gets a later generation.
+
+    def checkpoint(operation: str) -> None:
+        if operation == "open":
+            journal.checkpoint()
+
+    disk.on_operation = checkpoint
+    count = 1
+    while journal._generation < 3:
+        commit(journal, log, count)
+        count += 1
+    disk.on_operation = lambda _operation: None
+    while journal._current is None or journal._current.generation != 2:
+        commit(journal, log, count)
+        count += 1
+    for after in (disk.kill(), disk.lose_power(Random(1))):
+        assert found(log_on(after, Journal(DATA, files=after))) == list(range(count))
+
+
+def test_a_recovery_point_that_could_not_be_lowered_is_lowered_by_the_next_try(
+    disk: SimulatedDisk,
+) -> None:
+    points = RecoveryPoints(DATA, disk)
+    points.note("orders-0", 9)
+    points.write()
+    disk.fail("replace", BROKEN)
+    with pytest.raises(OSError, match="Input/output"):
+        points.lower("orders-0", 8)
+    points.lower("orders-0", 8)
+    assert RecoveryPoints(DATA, disk).of("orders-0") == 8
+
+
+def test_what_a_checkpoint_knows_of_a_deleted_log_says_nothing_of_the_next_one(
+    disk: SimulatedDisk,
+) -> None:
+    journal = Journal(DATA, files=disk)
+    log = log_on(disk, journal)
+    log.append(build_batch([record(0)]))
+    log.close()
+    assert journal.points.of("orders-0") == 1
+    directory = DATA / "orders-0"
+    for path in [path for path in disk.names_now if path.parent == directory]:
+        disk.remove(path)
+    settled = threading.Event()
+
+    def note_of_the_first(operation: str) -> None:
+        if operation == "sync_directory" and not settled.is_set():
+            settled.set()
+            journal.points.note("orders-0", 1)
+
+    disk.on_operation = note_of_the_first
+    assert log_on(disk, journal).end_offset == 0
+    assert settled.is_set()
+    assert journal.points.of("orders-0") == 0
+
+
+@pytest.mark.interpreted
+def test_without_a_thread_for_the_checkpoint_the_journal_goes_on(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: list[str] = []
+    journal = Journal(
+        DATA, capacity=CAPACITY, files=disk, report=lambda event, **_: reports.append(event)
+    )
+    log = log_on(disk, journal)
+
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(threading.Thread, "start", start)
+        for number in range(10):
+            commit(journal, log, number)
+    assert set(reports) == {"journal_checkpoint_failed"}
+    commit(journal, log, 10)
+    assert journal.close()
+    assert found(log) == list(range(11))
+
+
+def test_a_file_that_is_given_up_during_a_checkpoint_is_settled_after_it(
+    disk: SimulatedDisk,
+) -> None:
+    journal = Journal(DATA, capacity=CAPACITY, syncs=False, files=disk)
+    log = log_on(disk, journal)
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(operation: str) -> None:
+        is_first = operation == "sync" and not held.is_set()
+        if is_first and threading.current_thread().name == "journal-checkpoint":
+            held.set()
+            assert go_on.wait(30)
+
+    disk.on_operation = hold
+    count = 0
+    while not held.is_set() and count < 1_000:
+        commit(journal, log, count)
+        count += 1
+    current = journal._current
+    assert current is not None
+    journal.abandon([current])
+    go_on.set()
+    with journal._changed:
+        assert journal._changed.wait_for(lambda: journal._checkpointing is None, 30)
+        assert journal._full == []
+    assert found(log_on(disk.lose_power(Random(1)), Journal(DATA, files=SimulatedDisk()))) == list(
+        range(count)
+    )
+
+
+@pytest.mark.interpreted
+async def test_a_partition_that_fails_keeps_what_it_is_about_to_acknowledge(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(DATA, files=disk)
+    flusher = Flusher(journal=journal, write_out_seconds=3_600)
+    partition = Partition(lambda _create: log_on(disk, journal), flusher)
+    await partition.open(create=True)
+    log = partition._log
+    assert log is not None
+
+    def fail() -> None:
+        disk.fail("append", BROKEN)
+        with pytest.raises(OSError, match="Input/output"):
+            log.write_out()
+        with pytest.raises(TopicError):
+            partition.append(build_batch([record(1)]))
+
+    end_pass = flusher._end_journal_pass
+
+    def end_pass_after_which_the_log_fails(result: None = None) -> None:
+        # Called before those who wait for the pass: the end of a pass calls them soon, too.
+        asyncio.get_running_loop().call_soon(fail)
+        end_pass(result)
+
+    monkeypatch.setattr(flusher, "_end_journal_pass", end_pass_after_which_the_log_fails)
+    await partition.append(build_batch([record(0)])).durable
+    assert partition._log is None
+    monkeypatch.undo()
+    await partition.open()
+    assert partition.high_watermark == 1
+    await flusher.close()
