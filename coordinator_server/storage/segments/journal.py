@@ -351,11 +351,8 @@ class Journal:
             log = self._logs.get(name)
             synced = None if log is None else log.settle()
             if synced is not None:
-                with self._changed:
-                    if self._logs.get(name) is not log:
-                        # Opened again meanwhile: what this one had says nothing of that.
-                        continue
-                    self.points.note(name, synced)
+                if not self._note(name, log, synced):
+                    continue
             elif exists(self._files, self._directory / name):
                 continue
             # Otherwise it belonged to a topic that was deleted.
@@ -364,6 +361,14 @@ class Journal:
         # Even if the file has to stay: what was settled must not be replayed over what follows.
         self.points.write()
         return not file.names
+
+    def _note(self, name: str, log: Journaled | None, synced: int) -> bool:
+        """Note a recovery point; not that of a log in whose place another was opened meanwhile."""
+        with self._changed:
+            is_latest = self._logs.get(name) is log
+            if is_latest:
+                self.points.note(name, synced)
+        return is_latest
 
     def _free_file(self, file: JournalFile) -> None:
         """Use a settled file again, or remove one that has failed. Raises OSError."""
