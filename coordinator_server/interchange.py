@@ -23,7 +23,7 @@ from coordinator_server.storage.segments.directory import (
     DirectoryInUse,
 )
 from coordinator_server.storage.segments.files import SYSTEM_FILES
-from coordinator_server.storage.segments.journal import FILE_PREFIX as JOURNAL_PREFIX
+from coordinator_server.storage.segments.journal_names import FILE_PREFIX as JOURNAL_PREFIX
 from coordinator_server.storage.segments.segment import SUFFIX
 from coordinator_server.topics.catalog import TopicCatalog, from_base64, to_base64
 from coordinator_server.topics.directories import METADATA_FILE

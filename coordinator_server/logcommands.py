@@ -213,7 +213,7 @@ def _describe(place: "Damage", *, really: bool) -> str:
 def checkpoint(data: Path, accept_loss: bool) -> None:
     """Put what a crash has left in the journal into the segments: plain Kafka directories then."""
     from coordinator_server import logtool
-    from coordinator_server.storage.segments.journal import owners
+    from coordinator_server.storage.segments.journal_names import owners
     from coordinator_server.storage.segments.shares import WHOLE, empty_journal, take_over
 
     found = 0

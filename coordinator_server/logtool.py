@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import LOCK_FILE, DirectoryInUse
-from coordinator_server.storage.segments.journal import FILE_PREFIX
+from coordinator_server.storage.segments.journal_names import FILE_PREFIX
 from coordinator_server.storage.segments.segment import SUFFIX
 from coordinator_server.storage.segments.shares import await_nobody
 from protocol.batch import HEADER_BYTES, BatchHeader, LogRecord, check_crc, read_header

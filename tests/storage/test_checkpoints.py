@@ -44,7 +44,7 @@ def log_on(disk: SimulatedDisk, journal: Journal, name: str = "orders-0") -> Seg
 
 def commit(journal: Journal, log: SegmentLog, number: int, size: int = 900) -> None:
     log.append(build_batch([record(number, size)]))
-    journal.write(log.take_entries(), [log.name])
+    journal.write(log.take_entries(), [log])
     log.journaled(log.end_offset)
 
 
@@ -115,6 +115,85 @@ def test_what_a_checkpoint_knows_of_a_deleted_log_says_nothing_of_the_next_one(
     assert log_on(disk, journal).end_offset == 0
     assert settled.is_set()
     assert journal.points.of("orders-0") == 0
+
+
+@pytest.fixture
+def stale(disk: SimulatedDisk) -> tuple[Journal, SegmentLog]:
+    """A journal whose oldest file stays for an idle log that failed; it has much of another log.
+
+    That one was cut to one record since.
+    """
+    journal = NoCheckpoint(DATA, capacity=CAPACITY, files=disk)
+    idle, log = log_on(disk, journal, "idle-0"), log_on(disk, journal)
+    commit(journal, idle, 0)
+    commit(journal, log, 0)
+    append(idle, 1)
+    append(log, 91, 92, 93, 94)
+    disk.fail("write", BROKEN)
+    with pytest.raises(OSError, match="Input/output") as raised:
+        journal.write(idle.take_entries() + log.take_entries(), [idle, log])
+    for each in (idle, log):
+        each.give_up(raised.value)
+        each.close()
+    again = log_on(disk, journal)
+    again.truncate(1)
+    return journal, again
+
+
+@pytest.mark.interpreted
+def test_nothing_is_kept_of_deleted_logs(disk: SimulatedDisk) -> None:
+    journal = NoCheckpoint(DATA, files=disk)
+    for number in range(20):
+        log = log_on(disk, journal, f"passing-{number}")
+        commit(journal, log, 0)
+        log.close()
+        for path in [path for path in disk.names_now if path.parent == log.directory]:
+            disk.remove(path)
+        del disk.names_now[log.directory]
+    left = log_on(disk, journal)
+    commit(journal, left, 0)
+    assert journal.close()
+    assert list(journal._logs) == ["orders-0"]
+    assert RecoveryPoints(DATA, disk).names() == {"orders-0"}
+
+
+def append(log: SegmentLog, *which: int) -> None:
+    for number in which:
+        log.append(build_batch([record(number)]))
+
+
+def restarted(disk: SimulatedDisk) -> SegmentLog:
+    after = disk.kill()
+    return log_on(after, Journal(DATA, files=after))
+
+
+@pytest.mark.interpreted
+def test_what_a_log_was_cut_back_from_does_not_come_back_from_a_file_that_had_to_stay(
+    disk: SimulatedDisk, stale: tuple[Journal, SegmentLog]
+) -> None:
+    journal, log = stale
+    other = log_on(disk, journal, "other-0")
+    for number in range(1, 10):
+        commit(journal, log, number)
+        for _ in range(3):
+            commit(journal, other, 0, size=2_500)
+        journal.checkpoint()
+        assert found(restarted(disk)) == list(range(number + 1))
+
+
+@pytest.mark.interpreted
+def test_a_file_that_had_to_stay_holds_back_no_more_than_what_it_could_spoil(
+    disk: SimulatedDisk, stale: tuple[Journal, SegmentLog]
+) -> None:
+    journal, log = stale
+    first = journal._full[0]
+    for number in range(1, 30):
+        commit(journal, log, number)
+        journal.checkpoint()
+    assert journal._full == [first]
+    idle = log_on(disk, journal, "idle-0")
+    assert found(idle)[:1] == [0]
+    assert journal.checkpoint()
 
 
 @pytest.mark.interpreted

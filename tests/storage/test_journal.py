@@ -18,7 +18,9 @@ from coordinator_server.storage.segments.frames import (
     frame,
     frame_size,
 )
-from coordinator_server.storage.segments.journal import FILE_PREFIX, FIRST_BYTES, Journal
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_file import FIRST_BYTES
+from coordinator_server.storage.segments.journal_names import FILE_PREFIX
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.replay import replay_all
 from protocol.batch import build_batch
@@ -41,7 +43,7 @@ def commit(journal: Journal, log: SegmentLog, *which: int, size: int = 0) -> Non
     """Append records and make them durable as the flusher does."""
     for number in which:
         log.append(build_batch([record(number, size)]))
-    journal.write(log.take_entries(), [log.directory.name])
+    journal.write(log.take_entries(), [log])
     log.journaled(log.end_offset)
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.storage.segments.journal import FILE_PREFIX, Journal
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_names import FILE_PREFIX
 from coordinator_server.storage.segments.log import SegmentLog
 from protocol.batch import build_batch
 from tests.support.kafka import Kafka
@@ -21,7 +22,7 @@ def test_a_real_kafka_starts_on_a_directory_with_a_journal(tmp_path: Path) -> No
     journal = Journal(other)
     log = SegmentLog(other / "orders-0", journal=journal)
     log.append(build_batch([record(0)]))
-    journal.write(log.take_entries(), ["orders-0"])
+    journal.write(log.take_entries(), [log])
     (file,) = other.glob(f"{FILE_PREFIX}*")
     content = file.read_bytes()
     (broker.data / file.name).write_bytes(content)

@@ -175,7 +175,7 @@ def test_a_full_segment_that_cannot_be_finished_ends_the_log_and_the_journal_has
     journal = journal_on(disk)
     log = log_on(disk, journal, size=500)
     append(log, *range(8), size=50)
-    journal.write(log.take_entries(), [log.name])
+    journal.write(log.take_entries(), [log])
     disk.fail(operation, BROKEN)
     for attempt in (log.write_out, log.sync, lambda: append(log, 8)):
         with pytest.raises(OSError, match="Input/output"):
@@ -193,7 +193,7 @@ def test_no_file_is_made_for_a_log_that_was_closed_while_its_full_segment_was_sy
     journal = journal_on(disk)
     log = log_on(disk, journal, size=500)
     append(log, *range(8), size=50)
-    journal.write(log.take_entries(), [log.name])
+    journal.write(log.take_entries(), [log])
 
     def give_up(operation: str) -> None:
         if operation == "sync":
@@ -238,7 +238,7 @@ def test_what_is_written_while_a_log_is_synced_is_synced_the_next_time_at_the_la
     def while_another_writes(writer: SegmentWriter) -> None:
         monkeypatch.undo()
         append(log, 0)
-        journal.write(log.take_entries(), [log.name])
+        journal.write(log.take_entries(), [log])
         disk.on_operation = write_slowly
         other.start()
         assert marked.wait(30)
@@ -263,7 +263,7 @@ def test_a_checkpoint_writes_the_segments_before_it_frees_the_journal(disk: Simu
     journal = journal_on(disk)
     log = log_on(disk, journal)
     append(log, 0, 1)
-    journal.write(log.take_entries(), [log.name])
+    journal.write(log.take_entries(), [log])
     assert journal.close()
     assert written(disk.lose_power(Random(1))) == [0, 1]
 
@@ -392,7 +392,7 @@ def test_a_write_that_is_not_synced_never_waits_for_a_checkpoint(disk: Simulated
     disk.on_operation = hold
     for number in range(20):
         append(log, number)
-        journal.write(log.take_entries(), [log.name])
+        journal.write(log.take_entries(), [log])
         if number == 5:
             assert settling.wait(30)
     go_on.set()
@@ -407,7 +407,7 @@ def test_what_a_journal_still_has_is_not_replayed_over_what_came_later_without_i
     sick, sound = log_on(disk, journal, "a-0"), log_on(disk, journal, "b-0")
     append(sick, 0)
     append(sound, 0)
-    journal.write(sick.take_entries() + sound.take_entries(), ["a-0", "b-0"])
+    journal.write(sick.take_entries() + sound.take_entries(), [sick, sound])
     aside = disk.names_now.pop(first := DATA / "a-0" / f"{0:020d}.log")
     disk.names_now[first.with_name("strange.log")] = aside
     for number in (1, 2):

@@ -16,7 +16,8 @@ from coordinator_server.storage.segments.checkpoint import (
 )
 from coordinator_server.storage.segments.cleaned import CLEANED_FILE
 from coordinator_server.storage.segments.files import SYSTEM_FILES
-from coordinator_server.storage.segments.journal import FILE_PREFIX, Journal, owners
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_names import FILE_PREFIX, owners
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.shares import (
     WHOLE,
@@ -60,7 +61,7 @@ def crashed(data: Path, share: Share, number: int, *which: int) -> None:
     log = SegmentLog(data / partition(number), journal=journal)
     for each in which:
         log.append(build_batch([record(each)]))
-    journal.write(log.take_entries(), [log.directory.name])
+    journal.write(log.take_entries(), [log])
     (data / partition(number) / "00000000000000000000.log").write_bytes(b"")
 
 

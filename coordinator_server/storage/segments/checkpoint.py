@@ -39,6 +39,16 @@ class RecoveryPoints:
             self._changed = self._changed or self._points.get(directory) != offset
             self._points[directory] = offset
 
+    def names(self) -> set[str]:
+        """The directories of the logs that have one."""
+        with self._lock:
+            return set(self._points)
+
+    def forget(self, directory: str) -> None:
+        """A log is gone; one made anew meanwhile is only checked from its beginning."""
+        with self._lock:
+            self._changed = self._points.pop(directory, None) is not None or self._changed
+
     def lower(self, directory: str, offset: int) -> None:
         """Durably forget points behind an offset, to which a log is cut next. Raises OSError."""
         if self.of(directory) > offset:

@@ -211,7 +211,7 @@ class Flusher:
 
         def write() -> None:
             try:
-                journal.write(parts, [log.name for log in logs])
+                journal.write(parts, logs)
             except OSError as error:
                 for log in logs:
                     log.give_up(error)

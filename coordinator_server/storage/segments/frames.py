@@ -42,6 +42,11 @@ class Entry(NamedTuple):
     is_synced: bool = True
     """It was on disk before what came after it was written."""
 
+    @property
+    def end_offset(self) -> int:
+        """Where the log ends with it."""
+        return read_batch_header(self.batch).last_offset + 1 if self.batch else self.offset
+
 
 class Run(NamedTuple):
     """Batches of a log without a gap between them."""
@@ -195,7 +200,7 @@ def folded(found: Iterable[Entry], first: int = 0) -> list[Run]:
         while kept and kept[-1][1] > each.offset:
             kept.pop()
         if each.batch:
-            kept.append((each, read_batch_header(each.batch).last_offset + 1))
+            kept.append((each, each.end_offset))
     runs: list[Run] = []
     end: int | None = None
     for each, its_end in kept:

@@ -7,12 +7,13 @@ has of it, so a crash at any moment leaves either the segments synced or the jou
 one thread writes, another one checkpoints, and one may sync.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Thread
 from typing import Final, Protocol
 
+from coordinator_server.storage.segments import journal_names
 from coordinator_server.storage.segments.checkpoint import RecoveryPoints
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files, exists
 from coordinator_server.storage.segments.frames import (
@@ -20,47 +21,31 @@ from coordinator_server.storage.segments.frames import (
     NO_HEADER,
     Header,
     Run,
-    entries,
     file_header,
     folded,
     frame,
     frame_size,
-    read_frames,
-    read_header,
 )
 from coordinator_server.storage.segments.identity import directory_of
-from coordinator_server.storage.segments.journal_file import JournalFile, entries_in
+from coordinator_server.storage.segments.journal_file import (
+    FIRST_BYTES,
+    JournalFile,
+    entries_in,
+    find,
+)
 
-FILE_PREFIX: Final = ".coordinator-journal-"
-"""A regular file with a dot in front: a broker looks at directories alone."""
 DEFAULT_BYTES: Final = 64 * 1024 * 1024
-FIRST_BYTES: Final = 256 * 1024
-"""What a file has at first; it grows by doubling, so that small directories stay small."""
 
 Report = Callable[..., None]
 """Called as `report(event, **fields)` for the log."""
-
-
-def _prefix(owner: str) -> str:
-    return f"{FILE_PREFIX}{owner}-" if owner else FILE_PREFIX
-
-
-def owners(directory: Path, files: Files = SYSTEM_FILES) -> list[str]:
-    """Whose journals there are in a directory. Raises OSError."""
-    behind = [n.removeprefix(FILE_PREFIX) for n in files.names(directory) if is_journal(n)]
-    return sorted({name.rpartition("-")[0] for name in behind})
-
-
-def is_journal(name: str) -> bool:
-    """Whether a file of that name is part of a journal."""
-    number = name.removeprefix(FILE_PREFIX).rpartition("-")[2]
-    return name.startswith(FILE_PREFIX) and number.isdecimal()
 
 
 class Journaled(Protocol):
     """A log as the journal knows it."""
 
     directory: Path
+    identity: bytes
+    end_offset: int
 
     def settle(self) -> int | None:
         """Write and sync what was appended so far: up to where; None if that failed. Blocks."""
@@ -88,7 +73,7 @@ class Journal:
         and `write` never waits for anybody. Raises OSError.
         """
         self.points = RecoveryPoints(directory, files, owner)
-        self._prefix = _prefix(owner)
+        self._owner = owner
         self.is_written = writes
         """Whether logs hand over what they append; otherwise it is only replayed."""
         self.syncs = syncs
@@ -115,28 +100,19 @@ class Journal:
 
     def _find(self) -> None:
         """Take up the files there are; those with entries are full."""
-        names = sorted(n for n in self._files.names(self._directory) if self._is_ours(n))
-        first: dict[Path, int] = {}
-        for name in names:
-            path = self._directory / name
-            file = self._files.open_block(path)
-            header = read_header(file) or NO_HEADER
-            found = JournalFile(path, file, file.size(), header)
-            for each in read_frames(file, found.generation):
-                first.setdefault(path, each.sequence)
-                self._sequence = max(self._sequence, each.sequence)
-                found.names.update(directory_of(e.identity) for e in entries(each.body))
-            self._generation = max(self._generation, found.generation)
-            # Without a header nobody knows its generation, so it is not written again.
-            found.broken = found.generation == 0
-            self._full.append(found)
-        numbers = [int(name.removeprefix(self._prefix)) for name in names]
+        numbers = journal_names.numbers(self._directory, self._owner, self._files)
         self._number = max(numbers, default=-1) + 1
         # As they were written: a file may have got its generation before one that was used first.
-        self._full.sort(key=lambda found: first.get(found.path, 0))
+        found = sorted(
+            (find(self._files, self._path_of(number)) for number in numbers),
+            key=lambda each: each.first,
+        )
+        self._full = [each.file for each in found]
+        self._sequence = max((each.last for each in found), default=0)
+        self._generation = max((file.generation for file in self._full), default=0)
 
-    def _is_ours(self, name: str) -> bool:
-        return name.startswith(self._prefix) and name.removeprefix(self._prefix).isdecimal()
+    def _path_of(self, number: int) -> Path:
+        return self._directory / journal_names.file_name(self._owner, number)
 
     # --- logs ---
 
@@ -178,8 +154,8 @@ class Journal:
 
     # --- writing ---
 
-    def write(self, parts: Sequence[bytes], names: Collection[str]) -> None:
-        """Write the parts of entries, which are of the logs in these directories.
+    def write(self, parts: Sequence[bytes], logs: Iterable[Journaled]) -> None:
+        """Write the parts of entries, which are of these logs.
 
         Raises OSError; it is not known then whether they are on disk, and the file is given up.
         """
@@ -188,27 +164,22 @@ class Journal:
         current = self._with_room(size)
         self._sequence += 1
         data = frame(current.generation, self._sequence, body)
-        if not current.names.issuperset(names):
-            with self._changed:
-                # Before the write: once any of it is there, the file is needed until it is settled.
-                current.names.update(names)
+        for log in logs:
+            if log.identity not in current.ends:
+                with self._changed:
+                    # Before the write: once any of it is there, the file is needed until it is
+                    # settled.
+                    current.names.add(log.directory.name)
+            current.reach(log.identity, log.end_offset)
         try:
             if self.syncs:
-                self._make_room(current, size)
+                current.make_room(size, self._capacity)
             current.file.write(current.position, data, durably=self.syncs)
         except OSError:
             self._give_up(current)
             raise
         current.position += size
         current.is_dirty = not self.syncs
-
-    def _make_room(self, current: JournalFile, size: int) -> None:
-        """Write zeros where the file has none yet: written again, they cost no metadata."""
-        if current.position + size > current.size:
-            longer = max(2 * current.size, current.position + size, FIRST_BYTES)
-            longer = max(min(longer, self._capacity), current.position + size)
-            current.file.fill(current.size, longer - current.size)
-            current.size = longer
 
     def _with_room(self, size: int) -> JournalFile:
         """The file to write into; a full one is left to a checkpoint. Raises OSError."""
@@ -238,7 +209,7 @@ class Journal:
         return is_freeing and self.syncs and len(self._full) > 1
 
     def _make_file(self) -> JournalFile:
-        path = self._directory / f"{self._prefix}{self._number}"
+        path = self._path_of(self._number)
         self._number += 1
         made = JournalFile(path, self._files.open_block(path), 0, NO_HEADER)
         try:
@@ -264,7 +235,7 @@ class Journal:
         file.file.write(0, file_header(header), durably=self.syncs or file.generation > 0)
         file.header = header
         file.position = HEADER_BYTES
-        file.names = set()
+        file.names, file.ends = set(), {}
 
     def _give_up(self, file: JournalFile) -> None:
         """Never write into a file again: what the system says of it is worth nothing now."""
@@ -334,24 +305,52 @@ class Journal:
 
     def checkpoint(self) -> bool:
         """Sync what the full files have entries of and free them; whether all could be freed."""
+        try:
+            self._forget_deleted()
+        except OSError as error:
+            self._report("journal_checkpoint_failed", file=str(self._directory), error=str(error))
         with self._changed:
             full = list(self._full)
+        kept: list[JournalFile] = []
         for file in full:
             try:
-                if self._settle(file):
+                if self._settle(file, kept):
                     self._free_file(file)
+                    continue
             except OSError as error:
                 self._report("journal_checkpoint_failed", file=str(file.path), error=str(error))
+            kept.append(file)
         with self._changed:
             return not self._full
 
-    def _settle(self, file: JournalFile) -> bool:
-        """Sync every log with entries in a file and write the recovery points. Raises OSError."""
+    def _forget_deleted(self) -> None:
+        """Keep nothing of logs of which the directory is gone. Raises OSError."""
+        with self._changed:
+            logs = dict(self._logs)
+        there = set(self._files.names(self._directory))
+        for name in self.points.names() - there:
+            self.points.forget(name)
+        for name, log in logs.items():
+            if name not in there:
+                with self._changed:
+                    # One made anew meanwhile is another one.
+                    if self._logs.get(name) is log:
+                        del self._logs[name]
+
+    def _settle(self, file: JournalFile, kept: Sequence[JournalFile]) -> bool:
+        """Sync every log with entries in a file and write the recovery points; whether it may go.
+
+        Older files that are kept, for logs that have failed, may have more of a log that was cut
+        since: until it has grown past that, a replay needs what this one has instead. Raises
+        OSError.
+        """
         for name in sorted(file.names):
             log = self._logs.get(name)
             synced = None if log is None else log.settle()
-            if synced is not None:
-                if not self._note(name, log, synced):
+            if log is not None and synced is not None:
+                is_latest = self._note(name, log, synced)
+                identity = log.identity
+                if not is_latest or any(older.ends.get(identity, 0) > synced for older in kept):
                     continue
             elif exists(self._files, self._directory / name):
                 continue
@@ -362,7 +361,7 @@ class Journal:
         self.points.write()
         return not file.names
 
-    def _note(self, name: str, log: Journaled | None, synced: int) -> bool:
+    def _note(self, name: str, log: Journaled, synced: int) -> bool:
         """Note a recovery point; not that of a log in whose place another was opened meanwhile."""
         with self._changed:
             is_latest = self._logs.get(name) is log

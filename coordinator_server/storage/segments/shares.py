@@ -20,7 +20,8 @@ from coordinator_server.storage.segments.checkpoint import (
 )
 from coordinator_server.storage.segments.cleaned import CLEANED_FILE
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.journal import Journal, Report, owners
+from coordinator_server.storage.segments.journal import Journal, Report
+from coordinator_server.storage.segments.journal_names import owners
 from coordinator_server.storage.segments.replay import replay_all
 
 LOCKS_FILE: Final = ".coordinator-partitions"
