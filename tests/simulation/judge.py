@@ -244,12 +244,20 @@ class Judge:
         self._follow_deletions()
         group, generation = request.group, result.generation
         tenure = node.epoch(node.coordinator.partition_for(group))
+        if not ledger.has_record_of(group):
+            self._begins_anew(node, group, tenure)
         told = self._told.setdefault((node, group, generation), tenure)
-        is_lost = told != tenure and (group, generation) not in ledger.assignments
-        # A group the log does not have begins anew, with members nobody has told of before. Offsets
-        # alone do not say whether it did: they may have been committed since.
-        if is_lost and ledger.has_record_of(group):
+        if told != tenure and (group, generation) not in ledger.assignments:
             self.failed(f"generation {generation} was lost, and is used again: {request}")
+
+    def _begins_anew(self, node: "Node", group: str, tenure: int) -> None:
+        """A group the log does not have begins anew, with members nobody has told of before.
+
+        Offsets alone do not say whether it did: they may have been committed since.
+        """
+        self._told = {
+            of: told for of, told in self._told.items() if of[:2] != (node, group) or told == tenure
+        }
 
     def _refused(self, node: "Node", request: Request, refusal: Refuse) -> None:
         event = request.event

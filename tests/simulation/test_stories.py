@@ -12,6 +12,7 @@ from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.tenure import Tenure
 from tests.simulation.consumer import Consumer
 from tests.simulation.judge import Judge
+from tests.simulation.node import Node
 from tests.simulation.run import play
 from tests.simulation.script import Act, Script, Setup, Step
 
@@ -125,4 +126,47 @@ def test_a_sync_for_a_generation_that_its_tenure_has_lost_is_not_taken_for_the_n
         assert "generation 3 was lost, and is used again" in play(story).broken
         with patch.object(Judge, "_joined"):
             assert "partitions owned: [0, 3]" in play(story).broken
+    assert play(story).broken == ""
+
+
+def test_a_group_that_was_lost_before_it_was_written_begins_anew_with_all_its_numbers() -> None:
+    """The simulation was wrong here, not the coordinator: generation 2 used again (seed 5270).
+
+    Two generations are answered, and the first append fails. The log has nothing of the group,
+    which begins with 1 for members with new ids; once that is written the log has a record of it.
+    """
+    story = Script(
+        Setup(
+            topic_partitions=3,
+            group_max_size=2,
+            retention_ms=604_800_000,
+            mailbox=True,
+            kinds=(94, 3_501),
+        ),
+        [
+            Step(Act.IDLE, 757, 5_697),
+            Step(Act.ARRIVE, 857, 6_623),
+            Step(Act.DISK, 485, 6_853),
+            Step(Act.RUN, 547, 4_540),
+            Step(Act.DISK, 252, 2_938),
+            Step(Act.RUN, 227, 4_265),
+            Step(Act.DISK, 67, 5_822),
+            Step(Act.RUN, 140, 6_728),
+            Step(Act.DISK, 397, 1_678),
+            Step(Act.NUDGE, 243, 1_559),
+            Step(Act.NUDGE, 526, 7_569),
+            Step(Act.TIME, 59, 1_663),
+            Step(Act.DELIVER, 628, 5_926),
+            Step(Act.DELIVER, 589, 2_264),
+            Step(Act.TIME, 730, 4_330),
+            Step(Act.TIME, 578, 9_219),
+            Step(Act.FAIL, 251, 6_651),
+        ],
+    )
+
+    def forget_the_first(self: Judge, node: Node, group: str, _tenure: int) -> None:
+        self._told.pop((node, group, 1), None)
+
+    with patch.object(Judge, "_begins_anew", forget_the_first):
+        assert "generation 2 was lost, and is used again" in play(story).broken
     assert play(story).broken == ""
