@@ -105,7 +105,8 @@ _ENDS: Final = """
 SELECT group_id, member_id, max_by(reason, log_offset) AS reason
 FROM (SELECT group_id, log_offset, cause.member_id, cause.reason
       FROM {rebalances} LATERAL VIEW explode(rounds) AS cause
-      WHERE cause.reason NOT IN ('member_joined', 'leader_rejoined', 'metadata_changed')
+      WHERE cause.reason NOT IN
+        ('member_joined', 'leader_rejoined', 'follower_rejoined', 'metadata_changed')
       UNION ALL
       SELECT group_id, log_offset, gone.member_id, 'member_left'
       FROM {rebalances} LATERAL VIEW explode(left_members) AS gone

@@ -15,6 +15,7 @@ REASONS: Final = (
     "pending_expired",
     "static_replaced",
     "leader_rejoined",
+    "follower_rejoined",
     "metadata_changed",
     "assignment_append_failed",
     "admin_removed",

@@ -36,6 +36,7 @@ CAUSES = {
     "rebalance_timeout": "{who} did not rejoin in time",
     "sync_timeout": "{who} did not ask for its assignment in time",
     "leader_rejoined": "{who}, the leader, joined again",
+    "follower_rejoined": "{who} joined again, with other partitions than before",
     "metadata_changed": "{who} changed its subscription",
 }
 

@@ -116,10 +116,14 @@ def _expire_offsets(group: GroupMemory, ctx: Context, out: Effects) -> None:
 def _end_group(group: GroupMemory, out: Effects) -> None:
     """The group goes, and with it the history of its rebalances."""
     group.ended_generation = group.last_generation
-    for raw in group.past:
-        out.write(key_of(group.group_id, raw), None)
+    forget_history(group, out)
     out.write(GroupMetadataKey(group.group_id), None)
     out.observed.append(GroupRemoved(group.group_id, PastEvents(group.group_id, group.past)))
+
+
+def forget_history(group: GroupMemory, out: Effects) -> None:
+    """The group is gone: so are its rebalances."""
+    _forget_rebalances(group, len(group.past), out)
 
 
 def forget_oldest_rebalances(group: GroupMemory, ctx: Context, out: Effects) -> None:

@@ -33,6 +33,7 @@ from coordinator_server.group.deletion import (
     delete_group,
     delete_offsets,
     expire,
+    forget_history,
     forget_oldest_rebalances,
     topics_deleted,
 )
@@ -242,6 +243,8 @@ def _loaded(group: Group, event: Loaded, ctx: Context, out: Effects) -> None:
         group.classic = ClassicGroup(group.group_id, -1)
     classic = group.classic
     if classic is None:
+        # A broker has deleted the group, and knows nothing of a history.
+        forget_history(group, out)
         return
     if event.spent_generation > classic.generation:
         classic.spent_generation = event.spent_generation

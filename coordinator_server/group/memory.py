@@ -34,4 +34,4 @@ class GroupMemory:
     @property
     def is_vacant(self) -> bool:
         """Whether there is nothing under this id that would have to be remembered."""
-        return self.classic is None and not self.offsets
+        return self.classic is None and not self.offsets and not self.past

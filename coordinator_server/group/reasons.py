@@ -20,6 +20,7 @@ class RebalanceReason(StrEnum):
     PENDING_EXPIRED = "pending_expired"
     STATIC_REPLACED = "static_replaced"
     LEADER_REJOINED = "leader_rejoined"
+    FOLLOWER_REJOINED = "follower_rejoined"
     METADATA_CHANGED = "metadata_changed"
     ASSIGNMENT_APPEND_FAILED = "assignment_append_failed"
     ADMIN_REMOVED = "admin_removed"

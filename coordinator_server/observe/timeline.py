@@ -78,6 +78,9 @@ class Timeline:
         others = self._others.get(group_id)
         if not others:
             return list(islice(reversed(past), limit))
+        # One that its tenure did not see end may be in the log after all.
+        written = {(event.sequence, event.started_ms) for event in past}
+        others = [e for e in others if (e.sequence, e.started_ms) not in written]
         merged = sorted((*past, *others), key=lambda event: event.ended_ms)
         return merged[::-1][:limit]
 

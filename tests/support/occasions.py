@@ -12,7 +12,7 @@ from coordinator_server.group.events import (
     Released,
     TopicsDeleted,
 )
-from tests.support.situations import CHANGED, SUBSCRIBED, UNSUBSCRIBED, Casting, Stage
+from tests.support.situations import CHANGED, OWNING, SUBSCRIBED, UNSUBSCRIBED, Casting, Stage
 from tests.support.story import Request, offset
 
 Occasion = Callable[[Stage], Request | None]
@@ -239,7 +239,9 @@ OCCASIONS: Final[dict[str, Occasion]] = {
     "join_fenced": lambda stage: stage.impostor().join(),
     "join_unchanged": lambda stage: stage.follower.join(),
     "join_changed": lambda stage: stage.follower.join(protocols=CHANGED),
+    "join_again": lambda stage: stage.follower.join(protocols=OWNING),
     "join_leader": lambda stage: stage.leader.join(),
+    "join_leader_again": lambda stage: stage.leader.join(protocols=OWNING),
     "join_leader_changed": lambda stage: stage.leader.join(protocols=CHANGED),
     "join_waiting": lambda stage: stage.waiting.join(),
     "join_last": _join_last,

@@ -32,6 +32,8 @@ MONTH_MS = 30 * 24 * 60 * 60 * 1000
 
 _BLOB = encode_subscription(Subscription([SUBSCRIBED]))
 PROTOCOLS = (("range", _BLOB), ("sticky", _BLOB))
+_OWNING = encode_subscription(Subscription([SUBSCRIBED], b"tasks", {SUBSCRIBED: [7]}, 3))
+OWNING = tuple((name, _OWNING) for name, _ in PROTOCOLS)
 CHANGED = tuple((name, encode_subscription(Subscription(["more"]))) for name, _ in PROTOCOLS)
 
 

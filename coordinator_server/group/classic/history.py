@@ -49,6 +49,7 @@ class Rebalance:
         "started",
         "started_wall",
         "state_before",
+        "waited_since",
     )
 
     def __init__(
@@ -57,7 +58,7 @@ class Rebalance:
         self.state_before = state_before
         self.generation_before = generation
         self.members_before = members
-        self.started = self.phase_began = now
+        self.started = self.phase_began = self.waited_since = now
         self.started_wall = wall
         self.join_ended: int | None = None
         self.rounds: list[Round] = []
@@ -97,7 +98,7 @@ class History:
         """
         cause = _cut(cause)
         if self.rebalance is not None:
-            self.rebalance.phase_began = now
+            self.rebalance.phase_began = self.rebalance.waited_since = now
             self._add_round(cause)
             return None
         changes = self.note()
@@ -113,24 +114,30 @@ class History:
         if self.rebalance is not None:
             self._add_round(_cut(cause))
 
-    def wait_was_for(self, culprits: Iterable[Culprit], now: int) -> None:
-        """The group has waited for these since the phase began; one after the other adds up."""
+    def wait_was_for(self, culprits: Iterable[Culprit], until: int) -> None:
+        """The group has waited for these in this phase; one phase after the other adds up."""
         rebalance = self.rebalance
         assert rebalance is not None, "a rebalance waits for its members"
-        duration = now - rebalance.phase_began
+        duration = max(until - rebalance.waited_since, 0)
         waited = self.note().waited_for
         for culprit in culprits:
             waited[culprit] = waited.get(culprit, 0) + duration
 
+    def wait_goes_on(self, now: int) -> None:
+        """The phase does not end yet; those who have been waited for so far are known."""
+        assert self.rebalance is not None, "a rebalance waits for its members"
+        self.rebalance.waited_since = now
+
     def was_held_up_by(self, culprit: Culprit, now: int) -> None:
         """The group waited for one member, if that took any time."""
-        if self.rebalance is not None and now > self.rebalance.phase_began:
+        if self.rebalance is not None and now > self.rebalance.waited_since:
             self.wait_was_for([culprit], now)
 
     def join_phase_ended(self, now: int) -> None:
         """The members have their generation; the sync phase begins."""
         assert self.rebalance is not None, "a join phase belongs to a rebalance"
-        self.rebalance.join_ended = self.rebalance.phase_began = now
+        rebalance = self.rebalance
+        rebalance.join_ended = rebalance.phase_began = rebalance.waited_since = now
 
     def end(
         self,

@@ -22,6 +22,7 @@ from coordinator_server.group.classic.state import (
     ClassicMember,
     PendingMember,
 )
+from coordinator_server.group.classic.subscription import subscribes_alike
 from coordinator_server.group.classic.validation import (
     LONGEST_CHARACTER,
     LONGEST_TEXT,
@@ -32,7 +33,7 @@ from coordinator_server.group.classic.validation import (
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Asked, Effects, Joined, Refuse, Rule
 from coordinator_server.group.events import Join
-from coordinator_server.group.reasons import RebalanceReason, RemovalReason, Round
+from coordinator_server.group.reasons import Culprit, RebalanceReason, RemovalReason, Round
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey
 
@@ -165,7 +166,7 @@ def _add_member(
     member.is_new = True
     if group.state is states.PREPARING_REBALANCE and group.previous_state is states.EMPTY:
         group.new_member_added = True
-    group.add(member, event.protocol_type, event.token)
+    group.add(member, event.protocol_type, event.token, ctx.now)
     member.session_deadline = group.purgatory.watch(ctx.now + ctx.limits.new_member_join_timeout_ms)
     culprit = member.culprit
     group.history.note().joined.append(culprit)
@@ -174,10 +175,6 @@ def _add_member(
 
 
 _MEMBER_JOINED: Final = RebalanceReason.MEMBER_JOINED
-
-
-def _cause(reason: RebalanceReason, member: ClassicMember, event: Join) -> Round:
-    return Round(reason, member.culprit, event.client_reason)
 
 
 # --- members that know their id ---
@@ -196,7 +193,7 @@ def _join_with_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Ef
     leads = group.leader == member.member_id
     match group.state:
         case states.PREPARING_REBALANCE:
-            _update_member(group, member, event, out)
+            _update_member(group, member, event, ctx, out)
             maybe_complete_join_phase(group, ctx, out)
         case states.COMPLETING_REBALANCE if unchanged:
             # It may not have received the answer to its JoinGroup.
@@ -204,16 +201,22 @@ def _join_with_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Ef
         case states.STABLE if unchanged and not leads:
             out.reply(event.token, current_generation(group, member))
         case _:
-            # A leader that joins again wants a rebalance for reasons of its own, such as
-            # partitions that were added to a topic.
-            _update_member(group, member, event, out)
-            reason = (
-                RebalanceReason.LEADER_REJOINED if unchanged else RebalanceReason.METADATA_CHANGED
-            )
-            prepare_rebalance(group, _cause(reason, member, event), ctx, out)
+            # A leader that joins again wants a rebalance for reasons of its own, such as partitions
+            # that were added to a topic; a follower may have given up some for others to get them.
+            said = member.protocols
+            _update_member(group, member, event, ctx, out)
+            if not subscribes_alike(group.protocol_type, said, member.protocols):
+                reason = RebalanceReason.METADATA_CHANGED
+            elif leads:
+                reason = RebalanceReason.LEADER_REJOINED
+            else:
+                reason = RebalanceReason.FOLLOWER_REJOINED
+            prepare_rebalance(group, Round(reason, member.culprit, event.client_reason), ctx, out)
 
 
-def _update_member(group: ClassicGroup, member: ClassicMember, event: Join, out: Effects) -> None:
+def _update_member(
+    group: ClassicGroup, member: ClassicMember, event: Join, ctx: Context, out: Effects
+) -> None:
     """Take over what the member says now; an older JoinGroup of its is answered."""
     if member.join_token is not None:
         out.reply(
@@ -227,7 +230,7 @@ def _update_member(group: ClassicGroup, member: ClassicMember, event: Join, out:
             asked=Asked("JoinGroup", member.culprit),
         )
     group.update(member, event.protocols, event.rebalance_timeout_ms, event.session_timeout_ms)
-    group.park_join(member, event.token)
+    group.park_join(member, event.token, ctx.now)
 
 
 # --- static members without a member id: new ones, and restarted ones ---
@@ -243,16 +246,18 @@ def _join_static(
         return
     leader_before = group.leader
     member = _replace_static(group, group.members[old_member_id], member_id, event, ctx, out)
-    cause = _cause(RebalanceReason.STATIC_REPLACED, member, event)
+    # The member keeps what its predecessor was, as in Kafka; the cause is who came instead.
+    culprit = Culprit(member.member_id, instance_id, event.client_id, event.client_host)
+    cause = Round(RebalanceReason.STATIC_REPLACED, culprit, event.client_reason)
     match group.state:
         case states.STABLE if _may_return(group, ctx):
             _return_static(group, member, leader_before, event, out)
         case states.STABLE | states.COMPLETING_REBALANCE:
             # In CompletingRebalance the leader may already be assigning to the old member id.
-            group.park_join(member, event.token)
+            group.park_join(member, event.token, ctx.now)
             prepare_rebalance(group, cause, ctx, out)
         case _:
-            group.park_join(member, event.token)
+            group.park_join(member, event.token, ctx.now)
             group.history.further_round(cause)
             maybe_complete_join_phase(group, ctx, out)
 

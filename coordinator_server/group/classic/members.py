@@ -162,8 +162,7 @@ def _take_out_pending(
     group: ClassicGroup, member_id: str, reason: RemovalReason, ctx: Context, out: Effects
 ) -> Culprit:
     """Forget a member id that was handed out; returns who it was for."""
-    pending = group.pending[member_id]
-    culprit = Culprit(member_id, None, pending.client_id, pending.client_host)
+    culprit = group.pending[member_id].culprit(member_id)
     _note_wait(group, culprit, ctx)
     group.remove(member_id)
     out.observed.append(MemberRemoved(group.group_id, reason, culprit))

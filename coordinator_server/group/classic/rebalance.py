@@ -25,6 +25,7 @@ from coordinator_server.group.past import pack
 from coordinator_server.group.purgatory import DelayedJoin, DelayedSync
 from coordinator_server.group.reasons import (
     NOBODY,
+    Culprit,
     MemberRemoved,
     Outcome,
     RebalanceEvent,
@@ -153,6 +154,7 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     group.new_member_added = False
     _evict_absent_members(group, ctx, out)
     if not elect_joined_leader(group) and group.members:
+        group.history.wait_goes_on(ctx.now)
         postponed_ms = max(group.rebalance_timeout_ms, SHORTEST_POSTPONEMENT_MS)
         group.purgatory.delay_join(DelayedJoin(ctx.now + postponed_ms))
         return
@@ -171,19 +173,22 @@ def complete_join(group: ClassicGroup, ctx: Context, out: Effects) -> None:
 
 def _evict_absent_members(group: ClassicGroup, ctx: Context, out: Effects) -> None:
     absent = [member for member in group.members.values() if member.join_token is None]
-    _note_who_was_waited_for(group, absent, ctx.now)
+    _note_who_was_waited_for(group, [member.culprit for member in absent], ctx.now)
     for member in absent:
         if member.group_instance_id is None:
             evict(group, member, RemovalReason.JOIN_TIMEOUT, out)
 
 
-def _note_who_was_waited_for(group: ClassicGroup, absent: list[ClassicMember], now: int) -> None:
+def _note_who_was_waited_for(group: ClassicGroup, absent: list[Culprit], now: int) -> None:
     """Those who did not come, else the last who did; an initial delay waits for nobody."""
-    last = group.last_to_join
+    is_initial, last = group.previous_state is states.EMPTY, group.last_to_join
+    if not is_initial and group.pending:
+        absent += [pending.culprit(name) for name, pending in group.pending.items()]
     if absent:
-        group.history.wait_was_for([member.culprit for member in absent], now)
-    elif last is not None and group.previous_state is not states.EMPTY and len(group.members) > 1:
-        group.history.wait_was_for([last.culprit], now)
+        group.history.wait_was_for(absent, now)
+    elif last is not None and not is_initial and len(group.members) > 1:
+        # Not longer: whoever else had not joined has gone since, and was waited for until then.
+        group.history.wait_was_for([last.culprit], group.last_joined_at)
 
 
 def evict(group: ClassicGroup, member: ClassicMember, reason: RemovalReason, out: Effects) -> None:

@@ -122,6 +122,10 @@ class PendingMember:
         self.client_host = client_host
         self.session_deadline = session_deadline
 
+    def culprit(self, member_id: str) -> Culprit:
+        """How it is named as the cause of something."""
+        return Culprit(member_id, None, self.client_id, self.client_host)
+
 
 class ClassicGroup:
     """The group; `members` is in the order of joining."""
@@ -132,6 +136,7 @@ class ClassicGroup:
         "generation_since",
         "group_id",
         "history",
+        "last_joined_at",
         "last_to_join",
         "leader",
         "members",
@@ -174,6 +179,8 @@ class ClassicGroup:
         """How many members have a JoinGroup parked."""
         self.last_to_join: ClassicMember | None = None
         """The last of the members to send JoinGroup."""
+        self.last_joined_at = 0
+        """When that came, in monotonic milliseconds."""
         self.supported_protocols: dict[str, int] = NOTHING
         """How many members support each protocol."""
         self.new_member_added = False
@@ -223,8 +230,10 @@ class ClassicGroup:
 
     # --- members ---
 
-    def add(self, member: ClassicMember, protocol_type: str, token: Token | None) -> None:
-        """Take in a member, with its parked JoinGroup if any; the first one leads."""
+    def add(
+        self, member: ClassicMember, protocol_type: str, token: Token | None, now: int = 0
+    ) -> None:
+        """Take in a member, with its parked JoinGroup if one came `now`; the first one leads."""
         if member.group_instance_id is not None:
             self.static_members = self.static_members or {}
             self.static_members[member.group_instance_id] = member.member_id
@@ -235,7 +244,7 @@ class ClassicGroup:
             self.leader = member.member_id
         self.members[member.member_id] = member
         self._count_protocols(member, 1)
-        self.park_join(member, token)
+        self.park_join(member, token, now)
         self._forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> ClassicMember | None:
@@ -320,12 +329,12 @@ class ClassicGroup:
         if session_timeout_ms != member.session_timeout_ms:
             member.session_timeout_ms = timeout_alike(session_timeout_ms)
 
-    def park_join(self, member: ClassicMember, token: Token | None) -> None:
-        """Park a member's JoinGroup, or note that it has been answered."""
+    def park_join(self, member: ClassicMember, token: Token | None, now: int = 0) -> None:
+        """Park a member's JoinGroup that came `now`, or note that it has been answered."""
         self.awaiting_join += (token is not None) - (member.join_token is not None)
         member.join_token = token
         if token is not None:
-            self.last_to_join = member
+            self.last_to_join, self.last_joined_at = member, now
 
     # --- protocols ---
 

@@ -1,9 +1,11 @@
 """What a classic group subscribes to, for those who need to know. The state machine does not."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from coordinator_server.group.classic.state import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from coordinator_server.group.events import ProtocolMetadata
 from protocol.errors import Malformed
+from protocol.subscription import decode_subscription
 from protocol.subscription import subscribed_topics as topics_of
 
 
@@ -38,3 +40,32 @@ def topics_in_use(group: ClassicGroup, topics: Iterable[str]) -> frozenset[str]:
     if subscribed is not None:
         return subscribed.intersection(topics)
     return frozenset(topics if group.protocol_type == CONSUMER_PROTOCOL_TYPE else ())
+
+
+def subscribes_alike(
+    protocol_type: str | None, before: Sequence[ProtocolMetadata], now: Sequence[ProtocolMetadata]
+) -> bool:
+    """Whether both name the same protocols, and in each the same topics and rack.
+
+    Which is for people to know: a group rebalances if any byte differs, and what the Java consumer
+    says always does, with its generation and what it owns. Nor do assignors' user data count. After
+    a load one protocol of a member is known, and no other is compared.
+    """
+    if len(before) == 1:
+        now = [each for each in now if each[0] == before[0][0]]
+    return len(before) == len(now) and all(
+        was[0] == is_now[0]
+        and (
+            was[1] == is_now[1]
+            or (protocol_type == CONSUMER_PROTOCOL_TYPE and _same_topics(was[1], is_now[1]))
+        )
+        for was, is_now in zip(before, now, strict=True)
+    )
+
+
+def _same_topics(before: bytes, now: bytes) -> bool:
+    try:
+        was, is_now = decode_subscription(before), decode_subscription(now)
+    except Malformed:
+        return False
+    return set(was.topics) == set(is_now.topics) and was.rack_id == is_now.rack_id

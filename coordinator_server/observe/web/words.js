@@ -18,6 +18,7 @@ const FAMILY = {
   sync_timeout: 'failed',
   pending_expired: 'failed',
   leader_rejoined: 'changed',
+  follower_rejoined: 'changed',
   metadata_changed: 'changed',
   assignment_append_failed: 'ruled',
   admin_removed: 'ruled',

@@ -291,6 +291,24 @@ def test_a_group_that_expires_with_an_old_history_forgets_each_rebalance_once() 
     assert story.group.is_vacant
 
 
+def test_the_history_of_a_group_that_a_broker_has_deleted_goes_with_the_load() -> None:
+    story = Story()
+    (a,) = story.stable("a")
+    a.leave()
+    assert len(story.group.past) == 2
+    # What Kafka's DeleteGroups and expiry leave: they know nothing of a history.
+    story.record(GroupMetadataKey("group"), None)
+    story.restart()
+    assert [write.key for write in story.writes[-2:]] == [
+        RebalanceHistoryKey("group", 1, 0),
+        RebalanceHistoryKey("group", 2, 1),
+    ]
+    assert story.group.is_vacant
+    story.stable("b")
+    story.restart()
+    assert [event.sequence for event in PastEvents("group", story.group.past)] == [0]
+
+
 def test_a_rebalance_told_twice_by_the_log_is_one() -> None:
     story = Story()
     rebalanced(story, 3)

@@ -2,7 +2,7 @@
 
 from coordinator_server.group.context import Limits
 from coordinator_server.group.reasons import RebalanceEvent
-from tests.support.story import Member, Story
+from tests.support.story import REBALANCE_MS, Member, Story
 
 
 def waited_for(story: Story) -> list[str]:
@@ -208,3 +208,45 @@ def test_a_member_alone_was_not_waited_for_however_long_it_took_to_assign() -> N
     a.sync({a: b""})
     assert last_event(story).sync_phase_ms == 500
     assert waits(story) == []
+
+
+def test_who_came_last_is_not_charged_with_the_time_of_one_that_never_came() -> None:
+    story = Story()
+    a, b, c = story.stable("a", "b", "c", session=10_000)
+    story.advance(1_000)
+    b.heartbeat()
+    c.heartbeat()
+    b.protocols = (("range", b"news"),)
+    b.join()
+    story.advance(1_000)
+    c.join()
+    story.advance(8_000)
+    assert a.member_id not in story.classic.members
+    story.sync_all(b, c)
+    assert waits(story) == [("a", 9_000), ("c", 1_000)]
+
+
+def test_an_id_that_is_not_used_until_the_deadline_was_waited_for() -> None:
+    story = Story()
+    a, b = story.stable("a", "b", session=60_000, rebalance=20_000)
+    story.member("p", session=60_000).join()
+    a.join()
+    story.advance(100)
+    b.join()
+    story.advance(19_900)
+    story.sync_all(a, b)
+    assert waits(story) == [("p", 20_000)]
+
+
+def test_nobody_was_waited_for_longer_than_the_join_phase_lasted() -> None:
+    story = Story()
+    a = story.member("a", "one", session=1_800_000)
+    b, c = story.member("b", "two", session=1_800_000), story.member("c")
+    story.settle(a, b, c)
+    c.leave()
+    story.advance(3 * REBALANCE_MS)
+    b.join()
+    story.advance(REBALANCE_MS)
+    b.sync({b: b""})
+    assert last_event(story).join_phase_ms == 4 * REBALANCE_MS
+    assert waits(story) == [("a", 4 * REBALANCE_MS), ("b", 3 * REBALANCE_MS)]

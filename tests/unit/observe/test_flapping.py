@@ -72,6 +72,7 @@ def causes(*reasons: R, words: str | None = None) -> list[tuple[R, Culprit, str 
         ([R.STATIC_REPLACED] * 8, None, LikelyCause.RESTART),
         ([R.METADATA_CHANGED] * 8, None, LikelyCause.DIFFERING_PROTOCOLS),
         ([R.LEADER_REJOINED] * 8, None, LikelyCause.UNKNOWN),
+        ([R.FOLLOWER_REJOINED] * 8, None, LikelyCause.UNKNOWN),
     ],
 )
 def test_a_client_that_flaps_is_named_with_the_likely_cause(

@@ -110,3 +110,10 @@ def test_the_history_of_a_group_that_is_gone_is_remembered(
     timeline.observe(GroupRemoved("empty", []))
     assert timeline.of("orders") == [make_event(sequence=0)]
     assert timeline.of("empty") == []
+
+
+def test_a_rebalance_that_the_log_took_after_all_is_shown_once(make_event: MakeEvent) -> None:
+    event = make_event(sequence=3)
+    timeline = Timeline(lambda _group_id: [event])
+    timeline.observe(replace(event, outcome=Outcome.ABORTED))
+    assert timeline.of("orders") == [event]

@@ -14,6 +14,9 @@ from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import Fenced, OutcomeUnknown
 from protocol.errors import ErrorCode
+from protocol.history import RebalanceHistoryKey
+from protocol.new_batch import NewBatch
+from protocol.records import GroupMetadataKey, decode_key, encode_key
 from tests.support.offsets import topics_of
 from tests.support.story import Request, offset
 from tests.unit.runtime.conftest import WRITE_TIMEOUT_MS, Office, settle
@@ -119,6 +122,21 @@ async def test_each_append_has_its_own_time(office: Office) -> None:
     assert second.rule is Rule.TIMED_OUT
 
 
+async def test_an_append_of_the_turn_in_which_the_log_is_looked_at_has_its_time_too(
+    office: Office,
+) -> None:
+    office.group("a").commit()
+    await settle()
+    await office.timers.advance(WRITE_TIMEOUT_MS - 1)
+    office.hold()
+    # It is still in the open batch when the timer of the first one rings.
+    second = office.group("b").commit()
+    await office.timers.advance(1)
+    assert second.is_parked
+    await office.timers.advance(WRITE_TIMEOUT_MS)
+    assert second.rule is Rule.TIMED_OUT
+
+
 async def test_an_idle_log_times_nobody_out(office: Office) -> None:
     office.group().commit()
     await settle()
@@ -138,6 +156,29 @@ async def test_what_comes_durable_after_all_is_there_after_the_next_load(office:
     assert office.state() is PartitionState.ACTIVE
     assert len(office.storage.records(0)) == 1
     assert office.coordinator.group("group") is not None
+
+
+async def test_what_a_broker_left_of_a_group_it_deleted_is_gone_after_the_load(
+    office: Office,
+) -> None:
+    member = office.group().member("a", "one")
+    member.join()
+    await settle()
+    await office.timers.advance(0)
+    member.sync({})
+    await settle()
+    deleted = NewBatch(office.clock.wall_ms())
+    deleted.add(encode_key(GroupMetadataKey("group")), None)
+    office.storage.store(0, deleted.decoded())
+    office.storage.fail_next(0, OSError("disk"))
+    office.group("other").commit()
+    await settle()
+    await office.timers.advance(5_000)
+    assert office.state() is PartitionState.ACTIVE
+    assert "group" not in office.tenure.actors
+    keys = [(decode_key(r.key or b""), r.value is None) for r in office.storage.records(0)]
+    history = [is_gone for key, is_gone in keys if isinstance(key, RebalanceHistoryKey)]
+    assert history == [False, True]
 
 
 async def test_a_rebalance_whose_end_did_not_become_durable_is_told_as_aborted(
