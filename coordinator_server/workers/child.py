@@ -88,9 +88,10 @@ class Worker:
         """Serve, and say so. Raises OSError."""
         await self.app.start()
         self._drop(self._plan.gone)
-        if self._leads:
-            self._tell()
         self._channel.send({"kind": "ready"})
+        if self._leads:
+            # After that: it may know more than its plan.
+            self._tell()
 
     async def tell_partitions(self) -> None:
         """Tell the supervisor in which states our partitions are, whenever that has changed."""
@@ -109,14 +110,21 @@ class Worker:
                 self._drop(self._catalog.follow(from_form(each) for each in form["topics"]))
                 self._channel.send({"kind": "followed", "version": form["version"]})
             elif form["kind"] == "create":
-                for name, partitions in form["topics"]:
-                    self.app.topics.auto_create([name], partitions)
+                self._create(form["topics"])
         os._exit(ORPHANED)
 
     # --- topics ---
 
     def _wish(self, topics: Sequence[tuple[str, int]]) -> None:
         self._channel.send({"kind": "create", "topics": topics})
+
+    def _create(self, wished: Sequence[tuple[str, int]]) -> None:
+        """All that are to have as many partitions with one write, for which everybody waits."""
+        names: dict[int, list[str]] = {}
+        for name, partitions in wished:
+            names.setdefault(partitions, []).append(name)
+        for partitions, alike in names.items():
+            self.app.topics.auto_create(alike, partitions)
 
     def _tell_soon(self, _topic: str) -> None:
         """Tell once of all that changes in a turn of the loop."""

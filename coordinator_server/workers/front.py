@@ -31,6 +31,8 @@ from coordinator_server.workers.process import WorkerProcess
 from protocol.java import partition_for
 
 PATIENCE: Final = ClientTimeout(total=30.0, sock_connect=1.0)
+SHORT_PATIENCE: Final = ClientTimeout(total=3.0, sock_connect=1.0)
+"""Where all workers are asked, by who does not wait for long: Prometheus gives up after 10 s."""
 STREAMING: Final = ClientTimeout(total=None)
 _NOT_HANDED_ON: Final = frozenset(
     {"connection", "content-length", "date", "host", "server", "transfer-encoding"}
@@ -118,7 +120,7 @@ class Front:
         if not self._seats[index].worker.is_ready:
             raise Unreachable(f"worker {index} is being started")
         try:
-            async with self._sessions[index].get(_url(path), timeout=PATIENCE) as answer:
+            async with self._sessions[index].get(_url(path), timeout=SHORT_PATIENCE) as answer:
                 return answer.status, await answer.text()
         except (ClientError, OSError, TimeoutError) as problem:
             raise Unreachable(f"worker {index} does not answer: {problem}") from problem
@@ -137,12 +139,14 @@ class Front:
     # --- health and metrics ---
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        for seat, answer in zip(self._seats, await self._texts("/metrics"), strict=True):
+        asked = [seat.worker.pid for seat in self._seats]
+        answers = await self._texts("/metrics")
+        for seat, pid, answer in zip(self._seats, asked, answers, strict=True):
             worker = seat.worker
-            if answer is None:
-                self._merged.miss(worker.index, worker.pid)
-            else:
-                self._merged.take(worker.index, worker.pid, answer[1])
+            # It may have ended since, another life begun, and that have been asked already.
+            if answer is not None and (pid == worker.pid or self._merged.has(worker.index, pid)):
+                self._merged.take(worker.index, pid, answer[1])
+            self._merged.miss(worker.index, worker.pid)
         body = generate_latest(self._registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

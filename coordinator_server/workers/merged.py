@@ -46,6 +46,10 @@ class Merged(Collector):
             for sample in family.samples:
                 samples[sample.name, tuple(sample.labels.items())] = sample.value
 
+    def has(self, worker: int, pid: int | None) -> bool:
+        """Whether the metrics of a worker are those of this process."""
+        return worker in self._now and self._lives[worker] == pid
+
     def miss(self, worker: int, pid: int | None) -> None:
         """A worker cannot be asked now; if its process has gone, its gauges have too."""
         self._end_unless(worker, pid)

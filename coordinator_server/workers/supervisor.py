@@ -162,7 +162,8 @@ class Supervisor:
         match form["kind"]:
             case "topics":
                 self._version += 1
-                self._topics = tuple(from_form(each) for each in form["topics"])
+                # What is gone it has forgotten; the next life must not forget it by its name again.
+                worker.known = self._topics = tuple(from_form(each) for each in form["topics"])
                 for other in others:
                     other.send(self._published())
             case "followed" if form["version"] == self._version:

@@ -1,6 +1,8 @@
 """One HTTP server for all workers."""
 
 import json
+import os
+import signal
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -60,6 +62,22 @@ def test_the_groups_of_all_workers_are_listed_in_pages(three: WorkersProcess) ->
             break
         after = f"&after={page['next']}"
     assert paged == everything
+
+
+def test_a_worker_that_hangs_keeps_nobody_from_what_the_others_say(three: WorkersProcess) -> None:
+    hung = three.pid_of(1)
+    os.kill(hung, signal.SIGSTOP)
+    try:
+        base = f"http://127.0.0.1:{three.http_port}"
+        with urllib.request.urlopen(f"{base}/metrics", timeout=9) as answer:
+            assert "kafka_group_coordinator_" in answer.read().decode()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{base}/readyz", timeout=9)
+        assert refused.value.code == 503
+        assert json.loads(refused.value.read())["workers"] == ["ready", "starting", "ready"]
+    finally:
+        os.kill(hung, signal.SIGCONT)
+    three.await_ready()
 
 
 def test_why_a_group_rebalanced_is_told_by_its_worker(three: WorkersProcess) -> None:

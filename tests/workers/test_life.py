@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.committer import Committer
-from tests.support.wire import unique
-from tests.support.workers import WorkersProcess
+from tests.support.wire import committed, create_topic, unique
+from tests.support.workers import WorkersProcess, commit
 
 PARTITIONS = 6
 
@@ -91,6 +91,30 @@ def test_the_first_worker_may_die_too_and_topics_made_meanwhile_come(
         while worker.call("Metadata", 4, **wish)["topics"][0]["error_code"] != "NONE":
             assert time.monotonic() < until
             time.sleep(0.02)
+
+
+def test_commits_for_a_topic_made_anew_survive_the_death_of_every_worker(
+    own_three: WorkersProcess,
+) -> None:
+    groups = [own_three.group_of(index) for index in range(3)]
+    first = own_three.bootstraps[0]
+    create_topic(first, "orders", 1)
+    own_three.kill_worker(0)
+    own_three.await_ready()
+    with own_three.worker(0) as worker:
+        reply = worker.call("DeleteTopics", 5, topic_names=["orders"], timeout=10_000)
+        assert reply["responses"][0]["error_code"] == "NONE", reply
+    create_topic(first, "orders", 1)
+    for index, group in enumerate(groups):
+        with own_three.worker(index) as worker:
+            until = time.monotonic() + 20
+            while commit(worker, group, "orders", 77) != "NONE":
+                assert time.monotonic() < until
+                time.sleep(0.02)
+    for index, group in enumerate(groups):
+        own_three.kill_worker(index)
+        own_three.await_ready()
+        assert committed(own_three.bootstraps[index], group, "orders", 1) == {0: 77}
 
 
 def test_workers_die_with_their_supervisor(own_three: WorkersProcess) -> None:

@@ -1,0 +1,80 @@
+"""The HTTP server of several workers, without workers."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+from coordinator_server.config.listeners import Address
+from coordinator_server.workers.front import Front, Seat
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from coordinator_server.workers.process import WorkerProcess
+
+
+class FakeWorker:
+    """Answers a scrape with what it has counted; `ends` while others are still asked."""
+
+    index = 0
+    is_ready = True
+    restarts = 0
+
+    def __init__(self) -> None:
+        self.pid: int | None = 100
+        self.counted = 0
+
+    def ends(self) -> None:
+        self.pid, self.counted = (self.pid or 0) + 100, 0
+
+
+class Scraped(Front):
+    """Asks without HTTP."""
+
+    def __init__(self, worker: FakeWorker) -> None:
+        self.worker = worker
+        self.ends_meanwhile = False
+        seat = Seat(cast("WorkerProcess", worker), "")
+        super().__init__(
+            Address("127.0.0.1", 0), [seat], 50, max_connections=1, report=lambda *_, **__: None
+        )
+
+    async def _texts(self, _path: str) -> list[tuple[int, str] | None]:
+        text = f"# HELP x_total x\n# TYPE x_total counter\nx_total {self.worker.counted}\n"
+        if self.ends_meanwhile:
+            self.worker.ends()
+        return [(200, text)]
+
+    async def scrape(self) -> float:
+        body = (await self._metrics(cast("web.Request", None))).body
+        assert isinstance(body, bytes)
+        (line,) = [each for each in body.decode().splitlines() if each.startswith("x_total ")]
+        return float(line.split()[1])
+
+
+async def test_what_a_worker_answered_that_has_ended_meanwhile_is_not_its_successors() -> None:
+    worker = FakeWorker()
+    front = Scraped(worker)
+    worker.counted = 1_000
+    assert await front.scrape() == 1_000
+    worker.counted, front.ends_meanwhile = 1_010, True
+    assert await front.scrape() == 1_010
+    worker.counted, front.ends_meanwhile = 5, False
+    assert await front.scrape() == 1_015
+
+
+async def test_what_two_who_ask_at_once_are_told_counts_once() -> None:
+    worker = FakeWorker()
+    front = Scraped(worker)
+    worker.counted = 1_000
+    await front.scrape()
+    late: dict[str, Any] = {}
+
+    async def texts_of_one_that_waited(_path: str) -> list[tuple[int, str] | None]:
+        answer = await Scraped._texts(front, "")
+        worker.ends()
+        worker.counted = 5
+        del front.__dict__["_texts"]
+        late["first"] = await front.scrape()
+        return answer
+
+    front.__dict__["_texts"] = texts_of_one_that_waited
+    assert await front.scrape() == late["first"] == 1_005
