@@ -7,6 +7,7 @@ from unittest.mock import PropertyMock, patch
 
 import pytest
 
+from coordinator_server.group.events import Event
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.tenure import Tenure
@@ -15,6 +16,7 @@ from tests.simulation.judge import Judge
 from tests.simulation.node import Node
 from tests.simulation.run import play
 from tests.simulation.script import Act, Script, Setup, Step
+from tests.simulation.watch import WatchedActor
 
 pytestmark = pytest.mark.sim
 
@@ -169,4 +171,37 @@ def test_a_group_that_was_lost_before_it_was_written_begins_anew_with_all_its_nu
 
     with patch.object(Judge, "_begins_anew", forget_the_first):
         assert "generation 2 was lost, and is used again" in play(story).broken
+    assert play(story).broken == ""
+
+
+def test_what_a_stopped_actor_was_given_is_not_waited_for() -> None:
+    """The simulation was wrong here, not the coordinator: Released overtook (seed 27998).
+
+    A node is told to stop while a held reply is about to leave: its actors take nothing more of
+    what they were given, and the reply that leaves has its member's session renewed.
+    """
+    story = Script(
+        Setup(
+            nodes=2,
+            groups=2,
+            topic_partitions=7,
+            retention_ms=200_000,
+            mailbox=True,
+            kinds=(7_622,),
+        ),
+        [
+            Step(Act.MOVE, 408, 8_421),
+            Step(Act.ARRIVE, 826, 1_926),
+            Step(Act.LIVE, 322, 2_332),
+            Step(Act.STOP, 455, 5_981),
+            Step(Act.DISK, 729, 2_028),
+        ],
+    )
+
+    def stop(self: WatchedActor) -> list[Event]:
+        self.is_over = True
+        return GroupActor.stop(self)
+
+    with patch.object(WatchedActor, "stop", stop):
+        assert "Released overtook" in play(story).broken
     assert play(story).broken == ""

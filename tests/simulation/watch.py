@@ -35,6 +35,8 @@ class WatchedActor(GroupActor):
 
     def stop(self) -> list[Event]:
         self.is_over = True
+        # It takes none of them any more; while its tenure is drained others may still come.
+        self._given.clear()
         return super().stop()
 
     @property
