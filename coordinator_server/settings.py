@@ -1,6 +1,7 @@
 """The parts' own settings, as they follow from the configuration of the server."""
 
 from pathlib import Path
+from typing import Final
 
 from coordinator_server.config import Config
 from coordinator_server.group.context import Limits
@@ -8,15 +9,24 @@ from coordinator_server.observe.flapping import FlappingLimits
 from coordinator_server.observe.groupseries import GroupChoice
 from coordinator_server.storage.segments.cleaner import CleanerSettings
 
+MOST_TOKEN_CHARS: Final = 65_536
+
 
 def admin_token(config: Config) -> str | None:
     """The token of the settings or of the file they name, None if there is none.
 
-    Raises OSError; ValueError for a file that is no text or has no token in it.
+    Raises OSError; ValueError for a file that is no text, has no token in it or is too large.
     """
     if not config.admin_token_file:
         return config.admin_token or None
-    token = Path(config.admin_token_file).read_text(encoding="utf-8").strip()
+    with Path(config.admin_token_file).open(encoding="utf-8") as file:
+        text = file.read(MOST_TOKEN_CHARS + 1)
+    if len(text) > MOST_TOKEN_CHARS:
+        raise ValueError(
+            f"admin.token.file={config.admin_token_file}: more than {MOST_TOKEN_CHARS} characters, "
+            "expected a token"
+        )
+    token = text.strip()
     if not token:
         raise ValueError(f"admin.token.file={config.admin_token_file}: empty, expected a token")
     return token

@@ -16,6 +16,8 @@ from protocol.errors import Malformed
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _NO_TAGGED_FIELDS: Final = b"\0"
+MOST_TAGGED_BYTES: Final = 4_096
+"""Of a request's header, in which no version has any yet: they are read on the event loop."""
 _unpack_start: Final = Struct(">hhih").unpack_from
 _pack_start: Final = Struct(">hhih").pack
 _unpack_intent: Final = Struct(">hhi").unpack_from
@@ -66,7 +68,10 @@ def read_client_id(buffer: bytes, start: int, end: int) -> tuple[str, int]:
             client_id = buffer[body : body + length].decode("utf-8", "kafka")
             body += length
         if api_version >= FIRST_FLEXIBLE.get(api_key, NEVER):
-            body = skip_tagged_fields(buffer, body, end) if buffer[body] else body + 1
+            if buffer[body]:
+                body = skip_tagged_fields(buffer, body, min(end, body + MOST_TAGGED_BYTES))
+            else:
+                body += 1
     except (IndexError, StructError):
         raise _too_short(start, end) from None
     if body > end:

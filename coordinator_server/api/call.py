@@ -30,6 +30,10 @@ class Call(Protocol):
         """Go on to the next request without an answer (Produce with acks=0)."""
         ...
 
+    def failed(self, bug: Exception) -> None:
+        """Making the answer has raised: say so in the log, and answer with an error."""
+        ...
+
     def disconnect(self, why: str) -> None:
         """Close the connection instead of answering, as Kafka does with what it cannot parse."""
         ...

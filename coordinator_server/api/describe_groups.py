@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from coordinator_server.api.authorized_operations import authorized_operations
 from coordinator_server.api.call import Call
-from coordinator_server.api.gather import Gather
+from coordinator_server.api.gather import Gather, in_turns
 from coordinator_server.api.refusing import not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Described, Refuse, Result
@@ -38,19 +38,25 @@ def handle(call: Call, request: DescribeGroupsRequest, services: Services) -> No
             error = not_authorized(call, services, Operation.DESCRIBE, group_id)
             response.groups.append(_failed(group_id, error))
 
-    def deliver(results: Sequence[Result]) -> None:
-        for group_id, result in zip(allowed, results, strict=True):
-            described = _described(call.version, group_id, result)
-            if request.include_authorized_operations and not described.error_code:
-                described.authorized_operations = authorized_operations(
-                    services.authorizer, call.caller, Resource.GROUP, group_id
-                )
-            response.groups.append(described)
+    def made(index: int, result: Result) -> DescribedGroup:
+        group_id = allowed[index]
+        described = _described(call.version, group_id, result)
+        if request.include_authorized_operations and not described.error_code:
+            described.authorized_operations = authorized_operations(
+                services.authorizer, call.caller, Resource.GROUP, group_id
+            )
+        return described
+
+    def deliver(described: Sequence[DescribedGroup]) -> None:
+        response.groups += described
         call.answer(response)
 
-    gather = Gather(len(allowed), deliver)
-    for index, group_id in enumerate(allowed):
-        services.coordinator.submit(group_id, Describe(gather.ticket(index)))
+    gather = Gather(len(allowed), deliver, made)
+
+    def ask(index: int) -> None:
+        services.coordinator.submit(allowed[index], Describe(gather.ticket(index)))
+
+    in_turns(iter(range(len(allowed))), ask)
 
 
 def refuse(

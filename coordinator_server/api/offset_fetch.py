@@ -190,7 +190,8 @@ def _ask(
         return
     if topics is not None:
         topics = _described(call, topics, services)
-    ticket = CallbackTicket(partial(_deliver, call, query, topics, services, tell))
+    deliver = partial(_deliver, call, query, topics, services, tell)
+    ticket = CallbackTicket(deliver, call.failed)
     services.coordinator.submit(group_id, FetchOffsets(ticket, topics, require_stable))
 
 

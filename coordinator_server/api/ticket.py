@@ -12,3 +12,8 @@ class CallTicket(Ticket):
     def __init__(self, call: Call) -> None:
         super().__init__()
         self._call = call
+
+    def failed(self, bug: Exception) -> bool:
+        """See Ticket."""
+        self._call.failed(bug)
+        return True

@@ -15,6 +15,9 @@ from coordinator_server.config.listeners import (
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+MOST_CLUSTER_ID_CHARS = 255
+MOST_PARTITIONS = 10_000
+"""Of one topic: as many as a request may create."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -142,8 +145,8 @@ def _parse_topics(text: str) -> tuple[DeclaredTopic, ...]:
 
 def _parse_topic(text: str) -> DeclaredTopic:
     name, _, count = text.rpartition(":")
-    if not re.fullmatch(r"[0-9]+", count) or not 1 <= int(count) <= INT_MAX:
-        raise ValueError(f"{text!r} is not name:partitions with at least one partition")
+    if not re.fullmatch(r"[0-9]{1,10}", count) or not 1 <= int(count) <= MOST_PARTITIONS:
+        raise ValueError(f"{text!r} is not name:partitions with 1 to {MOST_PARTITIONS} partitions")
     if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
         raise ValueError(f"{name!r} is not a topic name, expected up to 249 of a-z A-Z 0-9 . _ -")
     return DeclaredTopic(name, int(count))
@@ -165,6 +168,17 @@ def _show_or_nothing(value: object) -> str:
     return "" if value is None else str(value)
 
 
+def _parse_cluster_id(text: str) -> str:
+    if len(text) > MOST_CLUSTER_ID_CHARS or "\n" in text or "\r" in text:
+        raise ValueError
+    return text
+
+
+CLUSTER_ID = Kind(
+    _parse_cluster_id,
+    f"a text of at most {MOST_CLUSTER_ID_CHARS} characters in one line",
+    _show_or_nothing,
+)
 TEXT = Kind(str, "a text", _show_or_nothing)
 BOOLEAN = Kind(_parse_boolean, "true or false", lambda value: str(value).lower())
 DIRECTORY = Kind(_parse_directory, "one directory")

@@ -12,10 +12,12 @@ from typing import Any, Literal, NamedTuple
 
 from coordinator_server.config.kinds import (
     BOOLEAN,
+    CLUSTER_ID,
     DIRECTORY,
     HTTP_ADDRESS,
     INT_MAX,
     LISTENERS,
+    MOST_PARTITIONS,
     PATTERN,
     PROTOCOL_MAP,
     TEXT,
@@ -88,7 +90,9 @@ class Config:
         integer(ge=0), 1, "This node's id in every answer. `broker.id` is read too."
     )
     cluster_id: str | None = setting(
-        TEXT, None, "The cluster's id; made at the first start and kept with the data if not given."
+        CLUSTER_ID,
+        None,
+        "The cluster's id; made at the first start and kept with the data if not given.",
     )
     listeners: tuple[Listener, ...] = setting(
         LISTENERS,
@@ -218,14 +222,16 @@ class Config:
         "With how many topics none is made that way any more; clients get POLICY_VIOLATION for it. "
         "CreateTopics has no such bound.",
     )
-    num_partitions: int = setting(integer(ge=1), 1, "Partitions of a topic made without a count.")
+    num_partitions: int = setting(
+        integer(ge=1, le=MOST_PARTITIONS), 1, "Partitions of a topic made without a count."
+    )
     message_max_bytes: int = setting(
         integer(ge=0), 1_048_588, "The largest record batch of a topic."
     )
 
     # Offsets
     offsets_topic_num_partitions: int = setting(
-        integer(ge=1),
+        integer(ge=1, le=MOST_PARTITIONS),
         50,
         "Partitions of the coordinator's log; never change it once there is data.",
     )
@@ -335,6 +341,8 @@ class Config:
         if self.workers > self.offsets_topic_num_partitions:
             most = self.offsets_topic_num_partitions
             yield "workers", f"expected at most offsets.topic.num.partitions={most}"
+        if self.node_id > INT_MAX - self.workers + 1:
+            yield "node.id", f"expected at most {INT_MAX - self.workers + 1}: workers count up"
         for listeners in (self.listeners, self.advertised_listeners):
             yield from port_problems(listeners, self.workers, self.workers_port_step)
 

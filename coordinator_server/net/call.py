@@ -72,6 +72,11 @@ class SessionCall:
         if self._session.current is self:
             self._session.skip(self)
 
+    def failed(self, bug: Exception) -> None:
+        """Answer with an error for a bug."""
+        if self._session.current is self:
+            self._session.failed(self, bug)
+
     def disconnect(self, why: str) -> None:
         """End the connection."""
         if self._session.current is self:

@@ -100,7 +100,8 @@ class Connection(Flushed):
         if session is None:
             return
         self.active_ms = now_ms = self._hub.clock.monotonic_ms()
-        answers = session.repeat(data, now_ms)
+        # Not ahead of what was put off, or of the rest of a frame in it.
+        answers = None if self._put_off else session.repeat(data, now_ms)
         if answers is not None:
             self._transport.write(answers)
         elif self._put_off or not self._hub.turns.has_time(self, now_ms):

@@ -16,7 +16,7 @@ from coordinator_server.net.bugs import origin
 from coordinator_server.net.call import SessionCall
 from coordinator_server.net.context import SessionContext, Shell
 from coordinator_server.net.familiar import Familiar
-from coordinator_server.net.large import LARGE_BODY, decode_large
+from coordinator_server.net.large import COUNTED_BODY, LARGE_BODY, decode_large, refuse_too_many
 from coordinator_server.ports import ANONYMOUS, Caller, Principal
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, Malformed
@@ -28,6 +28,9 @@ READ_AHEAD: Final = 65_536
 
 WRITE_AHEAD: Final = 262_144
 """Bytes of answers above which no further request is begun before they have been taken."""
+
+MOST_AT_ONCE: Final = 64
+"""Requests of a connection that are served before others have their turn."""
 
 _seconds: Final = perf_counter  # not looked up every time, when compiled
 
@@ -123,20 +126,22 @@ class Session:
         return familiar.repeat.serve(data, now_ms, self._context.counters)
 
     def proceed(self, now_ms: int) -> None:
-        """Serve requests until one parks, the client does not read, or none is left."""
+        """Serve requests until one parks, the client does not read, or enough have been served."""
         if self._is_working:
             return
         self._is_working = True
         self._now_ms = now_ms
         self._began = _seconds()
-        waiting = self._waiting
+        waiting, left = self._waiting, MOST_AT_ONCE
         try:
             while (
                 waiting
+                and left
                 and self.current is None
                 and self._out_bytes < WRITE_AHEAD
                 and not self.is_congested
             ):
+                left -= 1
                 buffer, start, end = waiting.popleft()
                 self._serve(buffer, start, end)
         finally:
@@ -167,7 +172,8 @@ class Session:
     @property
     def wants_more(self) -> bool:
         """Whether the connection may go on reading."""
-        return not self.is_congested and (self.current is None or self._behind <= READ_AHEAD)
+        is_behind = self.current is not None or bool(self._waiting)
+        return not self.is_congested and not (is_behind and self._behind > READ_AHEAD)
 
     def drain(self) -> None:
         """Begin no further request: the session ends when the one in progress is answered."""
@@ -258,6 +264,8 @@ class Session:
                 self._shell.run(self._serve_large(call, way, buffer, body, end))
                 return
             request = way.decode(buffer, body, end)
+            if end - body > COUNTED_BODY:
+                refuse_too_many(way, request)
         except Exception as error:  # noqa: BLE001 - a decoder's bug is no reason to stop serving
             self._undecodable(error)
             return

@@ -115,7 +115,16 @@ def _text(form: Mapping[str, Any], name: str) -> str | None:
         raise BadRequest(
             f"{name}: {_kind(value)}, expected a text of at most {MAX_TEXT_CHARS} characters"
         )
-    return value
+    return _sound(name, value)
+
+
+def _sound(where: str, text: str) -> str:
+    """A text that can be written down: JSON lets half of a surrogate pair through."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadRequest(f"{where}: {_kind(text)}, expected a text of whole characters") from None
+    return text
 
 
 def _offsets(form: Mapping[str, Any]) -> list[tuple[str, int, int]]:
@@ -132,6 +141,7 @@ def _offset(index: int, entry: Any) -> tuple[str, int, int]:
     topic = entry.get("topic")
     if not isinstance(topic, str):
         raise BadRequest(f"{where}.topic: {_kind(topic)}, expected a text")
+    topic = _sound(f"{where}.topic", topic)
     partition = _number(f"{where}.partition", entry.get("partition"), (1 << 31) - 1)
     return topic, partition, _number(f"{where}.offset", entry.get("offset"), (1 << 63) - 1)
 

@@ -96,8 +96,10 @@ class EventStream:
 
     def leave(self, subscriber: Subscriber) -> None:
         """Forget a subscriber, which finds the end of its events."""
-        self._subscribers.discard(subscriber)
-        subscriber.end()
+        # One that has overrun was forgotten before its connection ends.
+        if subscriber in self._subscribers:
+            self._subscribers.discard(subscriber)
+            subscriber.end()
 
     def close(self) -> None:
         """End all."""

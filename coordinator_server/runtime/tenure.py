@@ -24,6 +24,7 @@ from coordinator_server.group.reasons import (
     Outcome,
     RebalanceEvent,
     RebalanceStarted,
+    brief,
 )
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import Ids
@@ -376,9 +377,11 @@ def _resolve(token: object, result: Result) -> None:
         try:
             token.resolve(result)
         except Exception as error:  # noqa: BLE001 - whoever deals with what nobody caught
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": f"an answer was not delivered: {result}", "exception": error}
-            )
+            if not token.failed(error):
+                message = f"an answer was not delivered: {brief(str(result))}"
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": message, "exception": error}
+                )
 
 
 def _refuse(token: object, result: Result) -> None:

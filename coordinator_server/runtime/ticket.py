@@ -26,16 +26,31 @@ class Ticket(ABC):
     def deliver(self, result: Result) -> None:
         """What is done with the result; called by `resolve` alone."""
 
+    def failed(self, _bug: Exception) -> bool:
+        """Delivering has raised: whoever asked hears of that instead; False if nobody can."""
+        return False
+
 
 class CallbackTicket(Ticket):
     """Calls a function with the result."""
 
-    __slots__ = ("_deliver",)
+    __slots__ = ("_deliver", "_failed")
 
-    def __init__(self, deliver: Callable[[Result], None]) -> None:
+    def __init__(
+        self,
+        deliver: Callable[[Result], None],
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
         super().__init__()
         self._deliver = deliver
+        self._failed = failed
 
     def deliver(self, result: Result) -> None:
         """See Ticket."""
         self._deliver(result)
+
+    def failed(self, bug: Exception) -> bool:
+        """See Ticket."""
+        if self._failed is not None:
+            self._failed(bug)
+        return self._failed is not None

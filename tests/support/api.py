@@ -40,6 +40,9 @@ class FakeCall:
         """Remember that there is to be no answer."""
         self.answered_nothing = True
 
+    def failed(self, bug: Exception) -> None:
+        raise bug
+
     def disconnect(self, why: str) -> None:
         """Remember why."""
         self.disconnected = why

@@ -33,6 +33,11 @@ def test_an_empty_file_and_one_that_is_not_there_are_errors(tmp_path: Path) -> N
         admin_token(config(f"admin.token.file={tmp_path}/nope"))
 
 
+def test_a_file_without_an_end_is_not_read_to_it() -> None:
+    with pytest.raises(ValueError, match=r"admin\.token\.file=/dev/zero: more than 65536 char"):
+        admin_token(config("admin.token.file=/dev/zero"))
+
+
 def test_a_token_twice_is_refused_without_being_shown() -> None:
     with pytest.raises(ConfigError) as caught:
         config("admin.token=s3cret", "admin.token.file=/somewhere")

@@ -76,7 +76,7 @@ def test_everything_wrong_is_reported_at_once_with_its_place(tmp_path: Path) -> 
         f"group.max.size=0 ({file}:2): expected an integer of at least 1",
         "log.flush=never (KAFKA_LOG_FLUSH): expected one of commit, interval, os",
         "max.connections=99999999999 (--set): expected at most 2147483647",
-        "num.partitions=many (--set): expected an integer of at least 1",
+        "num.partitions=many (--set): expected an integer from 1 to 10000",
     ]
 
 
@@ -382,3 +382,24 @@ def test_what_metrics_cannot_be_is_said(settings: dict[str, str], problem: str) 
     assert said.startswith(name)
     assert value in said
     assert problem in said
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("topics=t:2147483647", "is not name:partitions with 1 to 10000 partitions"),
+        ("num.partitions=10001", "expected at most 10000"),
+        ("offsets.topic.num.partitions=2147483647", "expected at most 10000"),
+        ("cluster.id=" + "x" * 256, "expected a text of at most 255 characters in one line"),
+        ("cluster.id=a\nb", "expected a text of at most 255 characters in one line"),
+    ],
+)
+def test_what_could_not_be_served_is_refused(setting: str, expected: str) -> None:
+    (problem,) = problems(setting)
+    assert expected in problem
+
+
+def test_workers_count_node_ids_up_to_the_last_there_is() -> None:
+    assert loaded("node.id=2147483646", "workers=2").workers == 2
+    (problem,) = problems("node.id=2147483647", "workers=2")
+    assert "expected at most 2147483646: workers count up" in problem

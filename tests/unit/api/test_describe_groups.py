@@ -1,7 +1,10 @@
 """DescribeGroups."""
 
+import asyncio
+
 import pytest
 
+from coordinator_server.api.gather import AT_ONCE
 from coordinator_server.group.effects import Described, DescribedMember, Refuse, Rule
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
@@ -77,3 +80,16 @@ def test_authorized_operations_are_told_to_those_who_ask() -> None:
     operations = call.response.groups[0].authorized_operations
     assert operations & 1 << Operation.READ
     assert not operations & 1 << Operation.DELETE
+
+
+async def test_many_groups_are_asked_some_at_a_time() -> None:
+    coordinator = FakeCoordinator(lambda *_: STABLE)
+    groups = [f"g{number}" for number in range(2 * AT_ONCE + 1)]
+    call = ask(ApiKey.DESCRIBE_GROUPS, 5, group_services(coordinator), groups=groups)
+    turns = 1
+    while call.is_parked:
+        assert len(coordinator.submitted) == turns * AT_ONCE
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns == 3
+    assert [group.group_id for group in call.response.groups] == groups

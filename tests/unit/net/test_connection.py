@@ -3,15 +3,17 @@
 import asyncio
 import socket
 import struct
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from coordinator_server.api import registry
 from coordinator_server.group.effects import Joined
+from coordinator_server.net.connection import Connection
 from coordinator_server.net.session import READ_AHEAD
 from coordinator_server.net.turns import Turns
-from tests.support.conversation import FIND_COORDINATOR, heartbeat, join, request
+from tests.support.conversation import FIND_COORDINATOR, HEARTBEAT, heartbeat, join, request
+from tests.support.groups import FakeCoordinator
 from tests.support.listening import Start
 
 JOINED = Joined("m", 1, "consumer", "range", "m", [])
@@ -198,6 +200,54 @@ async def test_requests_that_are_put_off_are_served_in_their_order(
     client.send(*frames[3:])
     ids = [(await client.receive())[:4] for _ in frames]
     assert ids == [struct.pack(">i", number) for number in range(200)]
+
+
+class Wire:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def get_extra_info(self, _name: str) -> Any:
+        return ("127.0.0.1", 1)
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def answered(self) -> list[int]:
+        """The correlation ids of what was written since the last look."""
+        ids, at = [], 0
+        while at < len(self.data):
+            size, correlation_id = struct.unpack_from(">ii", self.data, at)
+            ids.append(correlation_id)
+            at += 4 + size
+        self.data = b""
+        return ids
+
+
+@pytest.mark.parametrize("cut", [None, 9])
+async def test_a_repeated_request_does_not_overtake_one_that_was_put_off(
+    start: Start, monkeypatch: pytest.MonkeyPatch, cut: int | None
+) -> None:
+    world = await start()
+    monkeypatch.setattr(FakeCoordinator, "renewal", lambda *_: lambda _now, _times: True)
+    wire, connection = Wire(), Connection(world.server._hub, "PLAINTEXT")
+    connection.connection_made(cast("asyncio.Transport", wire))
+    for number in range(3):
+        connection.data_received(heartbeat(number))
+    assert wire.answered() == [0, 1, 2]
+    no_time(monkeypatch)
+    other = request(HEARTBEAT, 4, 10, "another", group_id="g", generation_id=1, member_id="m")
+    connection.data_received(other[:cut])
+    if cut is not None:
+        connection.data_received(other[cut:])
+    connection.data_received(heartbeat(11))
+    connection.flush()
+    assert wire.answered() == [10, 11]
+    connection.connection_lost(None)
 
 
 async def test_what_is_put_off_has_a_bound(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,17 @@
 from collections.abc import Coroutine
 from typing import Any
 
-from coordinator_server.net.large import COUNTED_BODY, LARGE_BODY, MOST_ELEMENTS
+import pytest
+
+from coordinator_server.net.large import COUNTED_BODY, LARGE_BODY, MOST_ELEMENTS, MOST_NAMES
+from protocol.messages.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from tests.support.conversation import API_VERSIONS, FIND_COORDINATOR, Conversation, request
 
 GROUP = "g" * 1_000
+OFFSET_COMMIT = 8
 CUT = 40
 """Bytes left out of a request's last string, so that it claims more than there is."""
 
@@ -69,21 +76,47 @@ def test_a_client_that_goes_away_meanwhile_is_not_served() -> None:
     assert (talk.answers(), talk.session.ended) == ([], "client_gone")
 
 
-def test_a_request_of_more_elements_than_can_be_served_ends_its_connection() -> None:
-    talk = Conversation()
-    keys = ["0123456789"] * (MOST_ELEMENTS + 1)
-    talk.send(request(FIND_COORDINATOR, 4, coordinator_keys=keys))
-    drive(talk.running.pop())
+def refused(talk: Conversation, frame: bytes) -> str:
+    """What the log says of a request that ends its connection."""
+    talk.send(frame)
+    if talk.running:
+        drive(talk.running.pop())
     assert (talk.answers(), talk.session.ended) == ([], "malformed")
     ((_, said),) = [report for report in talk.reports if report[0] == "session_ended"]
-    assert said["detail"] == f"{MOST_ELEMENTS + 1} elements, at most {MOST_ELEMENTS} are served"
+    return str(said["detail"])
 
 
-def test_many_elements_of_a_body_that_is_not_that_large_are_served() -> None:
+def commit_of(topics: int, partitions: int) -> bytes:
+    each = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=1)
+        for index in range(partitions)
+    ]
+    named = [OffsetCommitRequestTopic(name="t", partitions=each) for _ in range(topics)]
+    return request(OFFSET_COMMIT, 8, group_id="g", topics=named)
+
+
+def test_a_request_of_more_elements_than_can_be_served_ends_its_connection() -> None:
+    each, topics = 999, MOST_ELEMENTS // 1_000
+    assert refused(Conversation(), commit_of(topics + 1, each)) == (
+        f"{(topics + 1) * (each + 1)} elements, at most {MOST_ELEMENTS} are served"
+    )
     talk = Conversation()
-    keys = ["abc"] * (MOST_ELEMENTS + 1)
-    frame = request(FIND_COORDINATOR, 4, coordinator_keys=keys)
-    assert LARGE_BODY < len(frame) < COUNTED_BODY
-    talk.send(frame)
+    talk.send(commit_of(topics, each))
     drive(talk.running.pop())
+    assert talk.session.ended is None
+
+
+@pytest.mark.parametrize("name", ["n", "a name of which ten thousand are a large body"])
+def test_a_request_of_more_names_than_can_be_looked_up_ends_its_connection(name: str) -> None:
+    talk = Conversation()
+    frame = request(FIND_COORDINATOR, 4, coordinator_keys=[name] * (MOST_NAMES + 1))
+    assert (len(frame) > LARGE_BODY) == (len(name) > 1)
+    assert refused(talk, frame) == f"{MOST_NAMES + 1} names, at most {MOST_NAMES} are served"
+
+
+def test_as_many_names_as_can_be_looked_up_are_served() -> None:
+    talk = Conversation()
+    frame = request(FIND_COORDINATOR, 4, coordinator_keys=["n"] * MOST_NAMES)
+    assert COUNTED_BODY < len(frame) < LARGE_BODY
+    talk.send(frame)
     assert (len(talk.answers()), talk.session.ended) == (1, None)

@@ -10,7 +10,7 @@ from coordinator_server.api import heartbeat as heartbeat_api
 from coordinator_server.api import registry
 from coordinator_server.group.effects import DONE, Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Event
-from coordinator_server.net.session import READ_AHEAD, WRITE_AHEAD
+from coordinator_server.net.session import MOST_AT_ONCE, READ_AHEAD, WRITE_AHEAD
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.frames import framed
@@ -73,8 +73,25 @@ def test_a_thousand_pipelined_requests_do_not_nest(talk: Conversation) -> None:
 
     talk.coordinator.script = script
     talk.send(b"".join(heartbeat(number) for number in range(1000)))
+    while talk.is_ready():
+        talk.session.proceed(5)
     assert len(talk.answers()) == 1000
-    assert len(set(depth)) == 1
+    assert len(set(depth[:MOST_AT_ONCE])) == len(set(depth[MOST_AT_ONCE:])) == 1
+
+
+def test_a_connection_is_served_some_requests_at_a_time_and_not_read_meanwhile(
+    talk: Conversation,
+) -> None:
+    some = b"".join(heartbeat(number) for number in range(READ_AHEAD // len(heartbeat(1)) + 100))
+    talk.send(some)
+    assert len(talk.answers()) == MOST_AT_ONCE
+    assert talk.is_ready()
+    assert not talk.wants_more()
+    talk.session.proceed(5)
+    assert len(talk.answers()) == MOST_AT_ONCE
+    while talk.is_ready():
+        talk.session.proceed(5)
+    assert talk.wants_more()
 
 
 def test_what_comes_behind_a_parked_request_waits_for_it(talk: Conversation) -> None:

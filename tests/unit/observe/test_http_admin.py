@@ -84,6 +84,11 @@ RESET = "/api/groups/orders/offsets/reset"
         (RESET, {"offsets": [{"topic": 7}]}, "offsets[0].topic: 7, expected a text"),
         (
             RESET,
+            {"offsets": [{"topic": "\ud800", "partition": 0, "offset": 1}]},
+            'offsets[0].topic: "\\ud800", expected a text of whole characters',
+        ),
+        (
+            RESET,
             {"offsets": [{"topic": "t", "partition": True, "offset": 1}]},
             "offsets[0].partition: true, expected a whole number from 0 to 2147483647",
         ),

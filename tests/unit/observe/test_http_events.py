@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 
 from coordinator_server.group.reasons import RebalanceReason
+from coordinator_server.observe.sse import EventStream
 from tests.support.served import Served
 from tests.support.web import (
     ALICE,
@@ -54,6 +55,16 @@ async def test_a_client_that_does_not_read_is_dropped_with_an_overrun(served: Se
         assert told.count(b"event: rebalance_started") < 1_000
         async with asyncio.timeout(10):
             await stream.read()
+
+
+def test_a_client_that_has_overrun_may_leave() -> None:
+    events = EventStream()
+    subscriber = events.join(None)
+    assert subscriber is not None
+    while len(events):
+        events.observe(STARTED)
+    events.leave(subscriber)
+    assert subscriber.overrun
 
 
 async def test_too_many_listeners_are_refused(

@@ -21,6 +21,7 @@ from protocol.headers import (
     response_header,
     response_header_version,
 )
+from protocol.varints import uvarint
 
 HEARTBEAT = ApiKey.HEARTBEAT
 ids = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -79,6 +80,14 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
 def test_a_header_with_hostile_tagged_fields_is_malformed() -> None:
     raw = request_header(HEARTBEAT, 4, 7, "c")[:-1] + b"\xff\xff\xff\xff\x07"
     with pytest.raises(Malformed, match="claims 2147483647 elements"):
+        read_client_id(raw, 0, len(raw))
+
+
+@pytest.mark.parametrize("tags", [b"\x05\0" * 3_000, b"\x05" + uvarint(6_000) + bytes(6_000)])
+def test_tagged_fields_of_a_header_have_a_bound(tags: bytes) -> None:
+    count = uvarint(3_000) if len(tags) == 6_000 else b"\1"
+    raw = request_header(HEARTBEAT, 4, 7, "c")[:-1] + count + tags
+    with pytest.raises(Malformed, match="claims"):
         read_client_id(raw, 0, len(raw))
 
 
