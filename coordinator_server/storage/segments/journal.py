@@ -7,11 +7,12 @@ has of it, so a crash at any moment leaves either the segments synced or the jou
 one thread writes, another one checkpoints, and one may sync.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Thread
-from typing import Final, Protocol
+from typing import Final
 
 from coordinator_server.storage.segments import journal_names
 from coordinator_server.storage.segments.checkpoint import RecoveryPoints
@@ -40,16 +41,16 @@ Report = Callable[..., None]
 """Called as `report(event, **fields)` for the log."""
 
 
-class Journaled(Protocol):
+class Journaled(ABC):
     """A log as the journal knows it."""
 
     directory: Path
     identity: bytes
     end_offset: int
 
+    @abstractmethod
     def settle(self) -> int | None:
         """Write and sync what was appended so far: up to where; None if that failed. Blocks."""
-        ...
 
 
 class Journal:

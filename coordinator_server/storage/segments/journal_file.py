@@ -56,7 +56,8 @@ class JournalFile:
 
     def reach(self, identity: bytes, end_offset: int) -> None:
         """Expect entries of a log up to an offset."""
-        self.ends[identity] = max(end_offset, self.ends.get(identity, 0))
+        if end_offset > self.ends.get(identity, -1):
+            self.ends[identity] = end_offset
 
 
 class Found(NamedTuple):

@@ -14,7 +14,7 @@ from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.frames import Entries
 from coordinator_server.storage.segments.identity import read_identity
-from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal import Journal, Journaled
 from coordinator_server.storage.segments.restore import restore
 from coordinator_server.storage.segments.segment import Segment, drop_indexes, segment_bases
 from coordinator_server.storage.segments.segments import OpenSegments
@@ -26,7 +26,7 @@ DEFAULT_SEGMENT_BYTES: Final = 1 << 30
 DEFAULT_SEGMENT_MS: Final = 7 * 24 * 3_600_000
 
 
-class SegmentLog:
+class SegmentLog(Journaled):
     """One directory `<topic>-<partition>`; offsets are those of records."""
 
     def __init__(
