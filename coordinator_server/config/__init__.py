@@ -3,7 +3,14 @@
 from coordinator_server.config.kinds import DeclaredTopic
 from coordinator_server.config.listeners import Address, Listener, advertised_warnings
 from coordinator_server.config.model import Config, from_texts, texts
-from coordinator_server.config.sources import DEV_SETTINGS, ConfigError, Loaded, Problem, load
+from coordinator_server.config.sources import (
+    DEV_SETTINGS,
+    ConfigError,
+    Loaded,
+    Problem,
+    load,
+    load_exactly,
+)
 
 __all__ = [
     "DEV_SETTINGS",
@@ -17,5 +24,6 @@ __all__ = [
     "advertised_warnings",
     "from_texts",
     "load",
+    "load_exactly",
     "texts",
 ]

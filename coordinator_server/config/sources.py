@@ -68,10 +68,14 @@ class Problem(NamedTuple):
 
 
 class ConfigError(Exception):
-    """Settings that cannot be used; `problems` has every single one."""
+    """Settings that cannot be used; `problems` has every single one.
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    `warnings` has what would have been said about the others.
+    """
+
+    def __init__(self, problems: Sequence[Problem], warnings: Sequence[Problem] = ()) -> None:
         self.problems = tuple(problems)
+        self.warnings = tuple(map(str, warnings))
         super().__init__("\n".join(map(str, self.problems)))
 
 
@@ -110,14 +114,39 @@ def load(
         *_from_assignments(settings, problems),
         *_from_mapping(flags or {}, "command line"),
     ]
+    config, warnings = _checked(gathered, problems)
+    if problems:
+        raise ConfigError(problems, warnings)
+    return Loaded(config, tuple(map(str, warnings)))
+
+
+def load_exactly(settings: Mapping[str, object], origin: str) -> Config:
+    """What these settings alone make; whatever a server would warn about is wrong here.
+
+    They are written in a program, where nobody reads warnings. Raises ConfigError with everything
+    that is wrong.
+    """
+    texts = {name: value for name, value in settings.items() if isinstance(value, str)}
+    problems = [
+        Problem(f"{name}={value!r} ({origin})", "expected a text")
+        for name, value in settings.items()
+        if name not in texts
+    ]
+    config, warnings = _checked(_from_mapping(texts, origin), problems)
+    problems += warnings
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def _checked(gathered: Iterable[Setting], problems: list[Problem]) -> tuple[Config, list[Problem]]:
+    """What settings make, and what to warn of; what is wrong joins the problems."""
     known, warnings = _known(_last_of_each(gathered))
     _resolve_synonyms(known, problems)
     _derive_listeners(known)
     config, wrong = _validate(known)
     problems += wrong
-    if problems:
-        raise ConfigError(problems)
-    return Loaded(config, tuple(warnings))
+    return config, warnings
 
 
 def _from_mapping(values: Mapping[str, str], origin: str) -> Iterator[Setting]:
@@ -164,16 +193,17 @@ def _last_of_each(settings: Iterable[Setting]) -> dict[str, Setting]:
     return {setting.name: setting for setting in settings}
 
 
-def _known(settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[str]]:
+def _known(settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[Problem]]:
     """The settings that are ours or Kafka's, and a warning for every other."""
     known, warnings = {}, []
     for name, setting in settings.items():
         if name in OWN or name in KAFKA_NAMES:
             known[name] = setting
         elif not name.startswith("listener.name."):
-            warnings.append(f"{name} ({setting.origin}): no such property{_did_you_mean(name)}")
+            why = f"no such property{_did_you_mean(name)}"
+            warnings.append(Problem(f"{name} ({setting.origin})", why))
         if name in UNENFORCED and setting.value:
-            warnings.append(f"{name}={setting.value} ({setting.origin}): {UNENFORCED[name]}")
+            warnings.append(Problem(_where(setting), UNENFORCED[name]))
     return known, warnings
 
 

@@ -77,10 +77,7 @@ def session_coordinator(
     if _external_coordinator is not None:
         yield _external_coordinator
         return
-    from coordinator_server.testing.server import TestCoordinator
-
-    with TestCoordinator(coordinator_settings) as server:
-        yield server
+    yield from _serve(coordinator_settings)
 
 
 @pytest.fixture
@@ -97,7 +94,31 @@ def coordinator(
             pytest.fail(f"{_OPTION}: {where} takes no settings from a marker", pytrace=False)
         yield _external_coordinator
         return
+    yield from _serve({**coordinator_settings, **(_settings_of(marker) if marker else {})})
+
+
+def _settings_of(marker: pytest.Mark) -> Mapping[str, str]:
+    """What is between the brackets of a marker."""
+    given = marker.args[0] if len(marker.args) == 1 and not marker.kwargs else None
+    if not isinstance(given, Mapping):
+        pytest.fail(
+            "@pytest.mark.coordinator: expected one dict of settings, such as "
+            '@pytest.mark.coordinator({"group.max.size": "2"})',
+            pytrace=False,
+        )
+    return given
+
+
+def _serve(settings: Mapping[str, str]) -> "Iterator[TestCoordinator]":
+    from coordinator_server.config import ConfigError
     from coordinator_server.testing.server import TestCoordinator
 
-    with TestCoordinator({**coordinator_settings, **(marker.args[0] if marker else {})}) as server:
+    server = TestCoordinator(settings)
+    try:
+        server.start()
+    except ConfigError as error:
+        pytest.fail(str(error), pytrace=False)
+    try:
         yield server
+    finally:
+        server.stop()

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 
 from coordinator_server.app import App, Substitutes
 from coordinator_server.clock import Clock, ManualClock, SystemClock
-from coordinator_server.config import load
+from coordinator_server.config import load_exactly
 from coordinator_server.group.reasons import Observation, RebalanceEvent
 from coordinator_server.testing.faults import Fault, Faults, Step, Which
 from coordinator_server.testing.timers import MovableTimers
@@ -30,6 +30,10 @@ DEFAULTS: Mapping[str, str] = {
 """What differs from a server that is run: any free port, no HTTP, nothing waits for the disk."""
 
 
+ORIGIN = "coordinator settings"
+"""Where a setting that is wrong is said to come from."""
+
+
 class TestCoordinator:
     """A coordinator for a test; every method may be called from any thread.
 
@@ -42,10 +46,7 @@ class TestCoordinator:
     """Whether it is the broker at --coordinator-address, which has no faults and no clock."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
-        """Make a coordinator with Kafka's properties, on top of DEFAULTS.
-
-        Raises ConfigError for settings that are wrong.
-        """
+        """Make a coordinator with Kafka's properties, on top of DEFAULTS."""
         self._settings = {**DEFAULTS, **(settings or {})}
         self._faults = Faults(self._after, self._call)
         self._clock = ManualClock(base=SystemClock())
@@ -158,7 +159,11 @@ class TestCoordinator:
     # --- life ---
 
     def start(self) -> Self:
-        """Start serving. Raises OSError and whatever else keeps the server from starting."""
+        """Start serving.
+
+        Raises ConfigError for settings that are wrong or have no effect, OSError and whatever else
+        keeps the server from starting.
+        """
         self._data = tempfile.TemporaryDirectory(prefix="coordinator-test-")
         started: Future[None] = Future()
         self._thread = threading.Thread(
@@ -209,7 +214,7 @@ class TestCoordinator:
     async def _start(self) -> None:
         assert self._data is not None
         settings = {**self._settings, "log.dirs": str(Path(self._data.name) / "data")}
-        config = load(environ={}, flags=settings).config
+        config = load_exactly(settings, ORIGIN)
         substitutes = Substitutes(
             clock=self._clock,
             timers=self._make_timers,

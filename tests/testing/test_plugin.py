@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import coordinator_server
+from coordinator_server.config.sources import UNENFORCED
 from coordinator_server.groupcommands.kafka import KafkaProblem
 from coordinator_server.testing.external import ExternalCoordinator, NotOurs
 from coordinator_server.testing.server import TestCoordinator
@@ -46,9 +47,9 @@ def coordinator_settings():
 """
 
 
-def run(folder: Path, *options: str) -> str:
+def run(folder: Path, *options: str, project: str = PROJECT) -> str:
     (folder / "conftest.py").write_text(SETTINGS)
-    (folder / "test_client.py").write_text(PROJECT)
+    (folder / "test_client.py").write_text(project)
     plugin = ("-p", "coordinator_server.testing.plugin")
     ran = subprocess.run(
         (sys.executable, "-m", "pytest", *plugin, "-rA", "-p", "no:cacheprovider", *options),
@@ -92,6 +93,44 @@ def test_address_where_nobody_answers_is_told_in_one_line(
     tmp_path: Path, address: str, message: str
 ) -> None:
     told = run(tmp_path, "--coordinator-address", address, "-k", "own")
+    assert f"\n{message}\n" in told
+    assert "Traceback" not in told
+
+
+NOT_A_DICT = (
+    "@pytest.mark.coordinator: expected one dict of settings, such as "
+    '@pytest.mark.coordinator({"group.max.size": "2"})'
+)
+
+
+@pytest.mark.parametrize(
+    ("marker", "message"),
+    [
+        (
+            '({"group.max.sise": "2"})',
+            "group.max.sise (coordinator settings): no such property, did you mean group.max.size?",
+        ),
+        (
+            '({"group.max.size": "many"})',
+            "group.max.size=many (coordinator settings): expected an integer of at least 1",
+        ),
+        ('({"group.max.size": 2})', "group.max.size=2 (coordinator settings): expected a text"),
+        (
+            '({"authorizer.class.name": "a.B"})',
+            "authorizer.class.name=a.B (coordinator settings): "
+            + UNENFORCED["authorizer.class.name"],
+        ),
+        ("", NOT_A_DICT),
+        ('("group.max.size=2")', NOT_A_DICT),
+        ('({}, session="2")', NOT_A_DICT),
+    ],
+)
+def test_marker_that_is_wrong_is_told_in_one_line(
+    tmp_path: Path, marker: str, message: str
+) -> None:
+    test = f"@pytest.mark.coordinator{marker}\ndef test_it(coordinator):\n    pass\n"
+    told = run(tmp_path, project="import pytest\n" + test)
+    assert "1 error" in told
     assert f"\n{message}\n" in told
     assert "Traceback" not in told
 
