@@ -1,15 +1,15 @@
 """The pytest plugin: a Kafka group coordinator as a fixture.
 
     def test_my_consumer(coordinator):
-        consumer = make_consumer(coordinator.bootstrap)
-        ...
-        coordinator.advance(45)                             # its session expires
+        ...                                                  # a client of coordinator.bootstrap
         coordinator.fail("OffsetCommit", "NOT_COORDINATOR")  # or delay, hold, disconnect
-        assert coordinator.rebalances[-1].reason == "session_expired"
+        coordinator.advance(45)                              # its session expires
+        coordinator.wait_for_rebalance("session_expired")
 
-`session_coordinator` is one for all tests. Settings are what the fixture `coordinator_settings`
-returns, with those of the test's `@pytest.mark.coordinator({"group.max.size": "2"})`. With
-`--coordinator-address HOST:PORT` both are the broker there.
+README.md has one that can be run. `session_coordinator` is one for all tests. Settings are what
+the fixture `coordinator_settings` returns, with those of the test's
+`@pytest.mark.coordinator({"group.max.size": "2"})`. With `--coordinator-address HOST:PORT` both are
+the broker there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -86,7 +86,7 @@ def coordinator(
     _external_coordinator: "ExternalCoordinator | None",
     coordinator_settings: Mapping[str, str],
 ) -> "Iterator[Coordinator]":
-    """A coordinator of the test's own: `bootstrap`, `advance`, `rebalances`, faults."""
+    """A coordinator of the test's own: `bootstrap`, `advance`, `wait_for_rebalance`, faults."""
     marker = request.node.get_closest_marker("coordinator")
     if _external_coordinator is not None:
         if marker:

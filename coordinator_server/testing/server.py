@@ -13,7 +13,7 @@ from coordinator_server.app import App, Substitutes
 from coordinator_server.clock import Clock, ManualClock, SystemClock
 from coordinator_server.config import load_exactly
 from coordinator_server.group.reasons import Observation, RebalanceEvent
-from coordinator_server.testing.faults import Fault, Faults, Step, Which
+from coordinator_server.testing.faults import WAIT_SECONDS, Fault, Faults, Step, Which
 from coordinator_server.testing.timers import MovableTimers
 
 START_SECONDS = 10.0
@@ -52,6 +52,9 @@ class TestCoordinator:
         self._clock = ManualClock(base=SystemClock())
         self._timers: MovableTimers | None = None
         self._events: list[RebalanceEvent] = []
+        self._news = threading.Condition()
+        self._waited_for = 0
+        """How many of the rebalances `wait_for_rebalance` has returned or passed over."""
         self._loop = asyncio.new_event_loop()
         self._thread: threading.Thread | None = None
         self._app: App | None = None
@@ -152,6 +155,45 @@ class TestCoordinator:
         """Every rebalance that has ended, in order: reason, culprit, duration."""
         return self._call(lambda: list(self._events))
 
+    def wait_for_rebalance(
+        self,
+        reason: str | None = None,
+        *,
+        group: str | None = None,
+        timeout: float = WAIT_SECONDS,
+    ) -> RebalanceEvent:
+        """The next rebalance that has ended: the first after the one this returned before.
+
+        Blocks until there is one: where the client runs on the event loop of the test, `await
+        asyncio.to_thread`. Clients heartbeat meanwhile, and time passes.
+
+        Args:
+            reason: only one that began for this reason, such as "session_expired".
+            group: only one of this group.
+            timeout: in seconds of the test, whatever the coordinator's clock says.
+
+        Raises:
+            TimeoutError: says what did not come, and what came instead.
+        """
+
+        def next_one() -> RebalanceEvent | None:
+            for number in range(self._waited_for, len(self._events)):
+                event = self._events[number]
+                if reason in (None, event.reason) and group in (None, event.group_id):
+                    self._waited_for = number + 1
+                    return event
+            return None
+
+        with self._news:
+            found = self._news.wait_for(next_one, timeout)
+            came = [f"{e.reason} of {e.group_id!r}" for e in self._events[self._waited_for :]]
+        if found is not None:
+            return found
+        words = [reason or "rebalance", *([] if group is None else [f"of group {group!r}"])]
+        raise TimeoutError(
+            f"no {' '.join(words)} within {timeout:g} s, but {', '.join(came) or 'nothing'}"
+        )
+
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Make a topic. Raises TopicError if that cannot be."""
         self._call(lambda: self._running().create_topic(name, partitions))
@@ -237,7 +279,9 @@ class TestCoordinator:
 
     def _observe(self, observation: Observation) -> None:
         if isinstance(observation, RebalanceEvent):
-            self._events.append(observation)
+            with self._news:
+                self._events.append(observation)
+                self._news.notify_all()
 
     def _after(self, seconds: float, step: Step) -> None:
         timers = self._running_timers()

@@ -127,6 +127,32 @@ def test_rebalances_name_reason_and_culprit(coordinator: TestCoordinator) -> Non
     assert joined.culprit == left.culprit
 
 
+async def test_rebalances_are_waited_for_one_after_the_other(coordinator: TestCoordinator) -> None:
+    coordinator.create_topic("orders")
+    for group in ("g", "billing"):
+        async with consuming(coordinator, group):
+            pass
+    assert coordinator.wait_for_rebalance().reason == "member_joined"
+    left = coordinator.wait_for_rebalance("member_left", group="billing")
+    assert (left.group_id, left) == ("billing", coordinator.rebalances[-1])
+    with pytest.raises(TimeoutError, match=r"no rebalance within 0\.01 s, but nothing$"):
+        coordinator.wait_for_rebalance(timeout=0.01)
+
+
+async def test_rebalance_that_does_not_come_is_named_beside_those_that_did(
+    coordinator: TestCoordinator,
+) -> None:
+    coordinator.create_topic("orders")
+    async with consuming(coordinator):
+        said = r"no session_expired of group 'g' within 0\.01 s, but member_joined of 'g'$"
+        with pytest.raises(TimeoutError, match=said):
+            coordinator.wait_for_rebalance("session_expired", group="g", timeout=0.01)
+        assert coordinator.wait_for_rebalance().reason == "member_joined"
+        coordinator.advance(10)
+        expired = await asyncio.to_thread(coordinator.wait_for_rebalance, "session_expired")
+        assert expired.culprit.client_id.startswith("aiokafka")
+
+
 @pytest.mark.coordinator({"node.id": "7"})
 def test_settings_are_taken_from_the_marker(coordinator: TestCoordinator) -> None:
     host, port = coordinator.bootstrap.split(":")
