@@ -15,11 +15,10 @@ class Mutant:
     name: str
     plant: Plant
     first_seed: int = 0
-    """Where the search begins: what takes a rare world is not looked for from 0 on."""
+    """Where the search begins."""
 
 
 MUTANTS: list[Mutant] = []
-
 
 RARE = {
     "new members may wait for ever": 30,
@@ -32,6 +31,7 @@ RARE = {
     "stale owner goes on answering": 300,
     "group that ends takes its lost generation with it": 270,
 }
+"""Where the search for what takes a rare world begins, so that a test of it does not take long."""
 
 
 def mutant(plant: Plant) -> Plant:
