@@ -2,9 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from coordinator_server.cli import run
 from coordinator_server.config.model import OWN, PROPERTIES, Property
 from coordinator_server.config.sources import DEV_SETTINGS
 from tools.apis_page import apis_page
@@ -34,7 +35,7 @@ def config_page() -> str:
         "3. the environment, as in Kafka's image: `KAFKA_` and the name in capitals with `_` for a",
         "   dot, `__` for `_` and `___` for `-`",
         "4. `--set NAME=VALUE`",
-        "5. flags: `--listeners`, `--log-dirs`",
+        f"5. flags: {', '.join(_flags())}",
         "",
         "A wrong value ends the start with exit code 2; all of them are reported at once. A name",
         "that neither Kafka 4.1.1 nor this server knows is warned about; properties of Kafka that",
@@ -46,6 +47,12 @@ def config_page() -> str:
         *(_config_row(name, known) for name, known in PROPERTIES.items()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _flags() -> Iterator[str]:
+    """The options of `run` that stand for a property, in the order of its help."""
+    sources = {"config", "settings", "dev"}
+    yield from (f"`{option.opts[0]}`" for option in run.params if option.name not in sources)
 
 
 def _config_row(name: str, known: Property) -> str:
