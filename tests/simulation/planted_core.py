@@ -21,9 +21,9 @@ from tests.simulation.plant import mutant
 def joined_count_is_off_by_one() -> AbstractContextManager[Any]:
     real = ClassicGroup.park_join
 
-    def park_join(self: ClassicGroup, member: ClassicMember, token: Any) -> None:
+    def park_join(self: ClassicGroup, member: ClassicMember, token: Any, now: int = 0) -> None:
         repeated = member.join_token is not None and token is not None
-        real(self, member, token)
+        real(self, member, token, now)
         self.awaiting_join += repeated
 
     return patch.object(ClassicGroup, "park_join", park_join)

@@ -11,7 +11,9 @@ pytestmark = pytest.mark.sim
 
 @pytest.mark.parametrize("bug", [pytest.param(m, id=m.name.replace(" ", "_")) for m in MUTANTS])
 def test_planted_bug_is_found(bug: Mutant) -> None:
-    assert caught(bug) is not None, f"not found in {SEEDS} seeds: {bug.name}"
+    found = caught(bug)
+    assert found is not None, f"not found in {SEEDS} seeds: {bug.name}"
+    assert "TypeError" not in found[1].broken, "it does not fit the function that it replaces"
 
 
 def test_story_of_a_planted_bug_is_short_and_still_breaks_the_rule() -> None:
