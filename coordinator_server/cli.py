@@ -113,6 +113,8 @@ def _run(
     try:
         config, warnings = load(presets=presets, file=file, settings=settings, flags=flags)
     except ConfigError as error:
+        for warning in error.warnings:
+            click.echo(f"warning: {warning}", err=True)
         for problem in error.problems:
             click.echo(f"error: {problem}", err=True)
         return 2

@@ -1,7 +1,5 @@
 """Settings: sources, checks, and how what is wrong is reported."""
 
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -168,29 +166,6 @@ def test_node_id_and_broker_id_have_to_agree() -> None:
     ]
 
 
-def test_unknown_properties_are_warned_about_with_a_suggestion() -> None:
-    warnings = load(settings=["group.max.siz=3", "zzz=1"], environ={}).warnings
-    assert warnings == (
-        "group.max.siz (--set): no such property, did you mean group.max.size?",
-        "zzz (--set): no such property",
-    )
-
-
-def test_kafkas_properties_that_are_not_used_are_accepted_in_silence() -> None:
-    environ = {
-        "KAFKA_PROCESS_ROLES": "broker,controller",
-        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
-        "KAFKA_HEAP_OPTS": "-Xmx1g",
-        "PATH": "/bin",
-    }
-    assert load(environ=environ, settings=["listener.name.a.ssl.key.password=x"]).warnings == ()
-
-
-def test_an_authorizer_is_never_ignored_in_silence() -> None:
-    (warning,) = load(settings=["authorizer.class.name=a.b.C"], environ={}).warnings
-    assert "every client may do everything" in warning
-
-
 def test_environment_names_follow_kafkas_image() -> None:
     assert environment_name("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP") == (
         "listener.security.protocol.map"
@@ -338,26 +313,6 @@ def test_every_property_is_kafkas_or_one_of_our_own() -> None:
 
 def test_generated_pages_are_what_the_code_prints() -> None:
     assert stale_pages() == []
-
-
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "coordinator_server", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-
-
-def test_wrong_settings_end_the_command_with_2_and_a_line_each() -> None:
-    ended = _run("run", "--set", "group.max.size=0", "--set", "node.id=x")
-    assert ended.returncode == 2
-    assert ended.stdout == ""
-    assert sorted(ended.stderr.splitlines()) == [
-        "error: group.max.size=0 (--set): expected an integer of at least 1",
-        "error: node.id=x (--set): expected an integer of at least 0",
-    ]
 
 
 # --- metrics ---
