@@ -1,5 +1,6 @@
 """The history record of a rebalance: bytes, and what cannot be one."""
 
+import contextlib
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import Malformed
 from protocol.history import (
+    HISTORY_VERSION,
     HistoryCounts,
     HistoryMember,
     HistoryRound,
@@ -51,6 +53,7 @@ VALUES = st.builds(
     waited_for=st.lists(st.builds(HistoryWait, MEMBERS, LONGS), max_size=5),
     rounds=st.lists(st.builds(HistoryRound, TEXTS, MEMBERS, st.none() | TEXTS), max_size=5),
 )
+VERSION_BYTES = 2
 KEY = RebalanceHistoryKey("orders", 7, 41)
 
 
@@ -72,13 +75,55 @@ def test_a_value_cut_short_is_an_error_and_nothing_else(
         decode_history(cut)
 
 
-@given(st.binary(max_size=300))
+@given(st.binary(min_size=20, max_size=300))
 def test_bytes_of_somebody_else_are_an_error_and_nothing_else(raw: bytes) -> None:
-    if is_known_history(raw):
-        try:
-            decode_history(raw)
-        except Malformed:
-            return
+    read_or_refuse(HISTORY_VERSION.to_bytes(2, "big") + raw)
+
+
+@given(VALUES, st.lists(st.tuples(st.integers(0), st.binary(max_size=2)), min_size=1, max_size=3))
+def test_damaged_value_is_another_or_an_error_and_nothing_else(
+    value: RebalanceHistoryValue, damages: list[tuple[int, bytes]]
+) -> None:
+    raw = encode_history(value)
+    for place, damage in damages:
+        at = VERSION_BYTES + place % (len(raw) - VERSION_BYTES)
+        raw = raw[:at] + damage + raw[at + 1 :]
+    read_or_refuse(raw)
+
+
+def test_value_with_any_byte_of_any_other_value_is_another_or_an_error() -> None:
+    alice, bob = HistoryMember("a", None, "c", "/h"), HistoryMember("b", "i", "c", "/h")
+    raw = encode_history(
+        RebalanceHistoryValue(
+            sequence=7,
+            generation_before=1,
+            generation_after=2,
+            started_ms=1,
+            ended_ms=2,
+            join_phase_ms=1,
+            sync_phase_ms=0,
+            reason="r",
+            outcome="o",
+            state_before="s",
+            culprit=alice,
+            client_reason=None,
+            counts=HistoryCounts(1, 2, 1, 1, 1, 1, 1),
+            joined=[bob],
+            left=[alice],
+            evicted=[bob],
+            waited_for=[HistoryWait(alice, 5)],
+            rounds=[HistoryRound("r", bob, "why")],
+        )
+    )
+    for at in range(VERSION_BYTES, len(raw)):
+        for byte in range(256):
+            read_or_refuse(raw[:at] + bytes((byte,)) + raw[at + 1 :])
+
+
+def read_or_refuse(raw: bytes) -> None:
+    assert is_known_history(raw)
+    with contextlib.suppress(Malformed):
+        json.dumps(history_form(decode_history(raw)))
 
 
 def test_keys_and_values_go_through_the_records_module() -> None:
