@@ -1,7 +1,6 @@
 """The time as the server sees it: the system's, or one that tests move by hand."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from time import monotonic_ns, time_ns
 from typing import Final
 
@@ -54,7 +53,6 @@ class ManualClock(Clock):
         self._base = base
         self._monotonic_ms = 0 if base else monotonic_ms
         self._wall_ms = 0 if base else wall_ms
-        self._listeners: list[Callable[[], None]] = []
 
     def monotonic_ms(self) -> int:
         """Milliseconds that only `advance`, or the base, moves."""
@@ -63,10 +61,6 @@ class ManualClock(Clock):
     def wall_ms(self) -> int:
         """Milliseconds since the epoch, moved together with the monotonic clock."""
         return self._wall_ms + (self._base.wall_ms() if self._base else 0)
-
-    def on_advance(self, listener: Callable[[], None]) -> None:
-        """Call `listener()` after every move: timers armed in real time have to look again."""
-        self._listeners.append(listener)
 
     def advance(self, ms: int) -> None:
         """Move both clocks forward by `ms` milliseconds.
@@ -78,5 +72,3 @@ class ManualClock(Clock):
             raise ValueError(f"ms={ms}: a clock moves forward only, expected 0 or more")
         self._monotonic_ms += ms
         self._wall_ms += ms
-        for listener in self._listeners:
-            listener()

@@ -21,14 +21,6 @@ def test_a_manual_clock_on_a_base_runs_ahead_of_it() -> None:
     assert (clock.monotonic_ms(), clock.wall_ms()) == (16, 18)
 
 
-def test_a_move_is_announced_after_it_happened() -> None:
-    clock = ManualClock(monotonic_ms=0)
-    seen: list[int] = []
-    clock.on_advance(lambda: seen.append(clock.monotonic_ms()))
-    clock.advance(3)
-    assert seen == [3]
-
-
 def test_a_clock_never_goes_back() -> None:
     with pytest.raises(ValueError, match="ms=-1"):
         ManualClock().advance(-1)
