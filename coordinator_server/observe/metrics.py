@@ -47,10 +47,10 @@ class CoordinatorCollector(Collector):
         wall_ms: Callable[[], int],
         names: Names,
         version: str,
-        log_sizes: Callable[[], Mapping[int, tuple[int, int]]] = dict,
-        cleaner_lag: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
-        loop_lag: LoopLag | None = None,
-        findings: Callable[[], Iterable[Sequence[Finding]]] = tuple,
+        log_sizes: Callable[[], Mapping[int, tuple[int, int]]],
+        cleaner_lag: Callable[[], tuple[float, float]],
+        loop_lag: LoopLag,
+        findings: Callable[[], Iterable[Sequence[Finding]]],
     ) -> None:
         """`log_sizes` are bytes of the log, and those to be compacted, by partition.
 
@@ -64,7 +64,7 @@ class CoordinatorCollector(Collector):
         self._version = version
         self._log_sizes = log_sizes
         self._cleaner_lag = cleaner_lag
-        self._loop_lag = loop_lag or LoopLag()
+        self._loop_lag = loop_lag
         self._findings = findings
         self._census: Census | None = None
         self._found: Counter[tuple[str, ...]] = Counter()

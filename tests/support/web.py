@@ -21,6 +21,7 @@ from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.exposition import Exposition
 from coordinator_server.observe.flapping import Flapping, FlappingLimits
 from coordinator_server.observe.http import HttpServer
+from coordinator_server.observe.looplag import LoopLag
 from coordinator_server.observe.metrics import CoordinatorCollector, Names, make_registry
 from coordinator_server.observe.refusals import Refusals
 from coordinator_server.observe.sources import Sources
@@ -269,7 +270,16 @@ class FakeSide:
         )
         names = Names({}, {})
         collector = CoordinatorCollector(
-            Counters(), self.status, self.timeline, lambda: NOW, names, "1"
+            Counters(),
+            self.status,
+            self.timeline,
+            lambda: NOW,
+            names,
+            "1",
+            log_sizes=dict,
+            cleaner_lag=lambda: (0.0, 0.0),
+            loop_lag=LoopLag(),
+            findings=self.flapping.each,
         )
         exposition = Exposition(make_registry(collector), collector.prepare)
         self.server = HttpServer(

@@ -14,6 +14,7 @@ from coordinator_server.group.reasons import (
 )
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.families import FAMILIES, PREFIX
+from coordinator_server.observe.looplag import LoopLag
 from coordinator_server.observe.metrics import (
     CoordinatorCollector,
     JmxCollector,
@@ -33,7 +34,16 @@ class Scraped:
         self.timeline = Timeline()
         names = Names({12: "Heartbeat"}, {0: "NONE", 25: "UNKNOWN_MEMBER_ID"})
         own = CoordinatorCollector(
-            self.counters, status, self.timeline, lambda: NOW_MS, names, "1.2.3"
+            self.counters,
+            status,
+            self.timeline,
+            lambda: NOW_MS,
+            names,
+            "1.2.3",
+            log_sizes=dict,
+            cleaner_lag=lambda: (0.0, 0.0),
+            loop_lag=LoopLag(),
+            findings=tuple,
         )
         self.registry = make_registry(own)
         self.jmx = JmxCollector(self.counters, status, own)
