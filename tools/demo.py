@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -262,19 +262,22 @@ async def play() -> None:
             screen.say("that was it: everybody leaves, the server stops")
 
 
-async def consume(bootstrap: str, name: str, asked: asyncio.Event) -> None:
+async def consume(
+    bootstrap: str, name: str, asked: asyncio.Event, group: str, instance: str
+) -> None:
     """A consumer that commits what it reads, until `asked` to leave."""
     from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
 
     async with AIOKafkaConsumer(
         TOPIC,
         bootstrap_servers=bootstrap,
-        group_id=GROUP,
+        group_id=group,
         client_id=name,
+        group_instance_id=instance or None,
         auto_offset_reset="earliest",
         session_timeout_ms=SESSION_MS,
         heartbeat_interval_ms=300,
-        auto_commit_interval_ms=500,
+        auto_commit_interval_ms=300,
     ) as consumer:
         while not asked.is_set():
             await consumer.getmany(timeout_ms=200)
@@ -293,32 +296,40 @@ async def produce(bootstrap: str, name: str, asked: asyncio.Event) -> None:
             await asyncio.sleep(0.1)
 
 
-async def client(role: str, bootstrap: str, name: str) -> None:
+async def client(role: str, bootstrap: str, name: str, group: str, instance: str) -> None:
     """Be a client until SIGTERM."""
     asked = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
-    await (consume if role == "consumer" else produce)(bootstrap, name, asked)
+    if role == "consumer":
+        await consume(bootstrap, name, asked, group, instance)
+    else:
+        await produce(bootstrap, name, asked)
+
+
+def exit_code_of(story: Coroutine[Any, Any, None]) -> int:
+    """Play a story; the exit code, and what went wrong in one line."""
+    os.chdir(Path(__file__).resolve().parent.parent)
+    try:
+        asyncio.run(story)
+    except (DemoFailed, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
 def main() -> int:
     """The demo, or one of its clients."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("role", nargs="?", choices=("consumer", "producer"))
-    parser.add_argument("--bootstrap", default="")
-    parser.add_argument("--name", default="")
-    arguments = parser.parse_args()
-    os.chdir(Path(__file__).resolve().parent.parent)
-    try:
-        if arguments.role:
-            asyncio.run(client(arguments.role, arguments.bootstrap, arguments.name))
-        else:
-            asyncio.run(play())
-    except DemoFailed as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    for name in ("bootstrap", "name", "instance"):
+        parser.add_argument(f"--{name}", default="")
+    parser.add_argument("--group", default=GROUP)
+    given = parser.parse_args()
+    if given.role:
+        return exit_code_of(client(**vars(given)))
+    return exit_code_of(play())
 
 
 if __name__ == "__main__":

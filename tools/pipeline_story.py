@@ -8,7 +8,6 @@ log, which the server goes on writing. Takes about a minute and a half, most of 
 import argparse
 import asyncio
 import json
-import os
 import signal
 import sys
 import tempfile
@@ -17,11 +16,10 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools.demo import Cast, DemoFailed, Screen, Server, Story, end
+from tools.demo import Cast, DemoFailed, Screen, Server, Story, end, exit_code_of
 
 GROUP = "billing"
 STATIC_GROUP = "ledger"
-SESSION_MS = 3_000
 
 
 @dataclass
@@ -52,7 +50,7 @@ class Play(Cast):
         options = ["--name", name, "--group", group]
         if instance:
             options += ["--instance", instance]
-        return await self.start("tools.pipeline_story", "consumer", *options)
+        return await self.start("tools.demo", "consumer", *options)
 
     async def _act(self, text: str) -> float:
         """Commits happen before and after."""
@@ -113,12 +111,13 @@ class Play(Cast):
         await self._caused(STATIC_GROUP, "member_joined", "ledger-2", at)
 
 
-async def play(directory: Path, out: Path) -> None:
-    """The story, and the pipeline over its live log."""
+async def play(given: Path | None) -> None:
+    """The story in a directory, and the pipeline over its live log."""
+    directory = (given or Path(tempfile.mkdtemp(prefix="coordinator-pipeline-"))).resolve()
+    data, out = directory / "data", directory / "tables"
+    data.mkdir(parents=True)
     screen = Screen()
     story = Story(screen)
-    data = directory / "data"
-    data.mkdir()
     server = Server(str(data))
     async with server.running(story), AsyncExitStack() as clients:
         acts = Play(server, screen, story, clients)
@@ -136,49 +135,11 @@ async def _pipeline(*arguments: str) -> None:
         raise DemoFailed(f"the pipeline ended with {ran.returncode}")
 
 
-async def consume(bootstrap: str, name: str, group: str, instance: str) -> None:
-    """A consumer that commits what it reads, until SIGTERM."""
-    from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
-
-    asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
-    async with AIOKafkaConsumer(
-        "orders",
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        client_id=name,
-        group_instance_id=instance or None,
-        auto_offset_reset="earliest",
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=300,
-        auto_commit_interval_ms=300,
-    ) as consumer:
-        while not asked.is_set():
-            await consumer.getmany(timeout_ms=200)
-
-
 def main() -> int:
-    """The story, or one of its clients."""
+    """The story."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("role", nargs="?", choices=("consumer",))
-    for name in ("bootstrap", "name", "group", "instance"):
-        parser.add_argument(f"--{name}", default="")
     parser.add_argument("--directory", type=Path, help="a new directory for data, tables, report")
-    given = parser.parse_args()
-    os.chdir(Path(__file__).resolve().parent.parent)
-    try:
-        if given.role:
-            asyncio.run(consume(given.bootstrap, given.name, given.group, given.instance))
-        else:
-            directory = given.directory or Path(tempfile.mkdtemp(prefix="coordinator-pipeline-"))
-            directory.mkdir(parents=True, exist_ok=True)
-            asyncio.run(play(directory.resolve(), directory.resolve() / "tables"))
-    except (DemoFailed, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return exit_code_of(play(parser.parse_args().directory))
 
 
 if __name__ == "__main__":
