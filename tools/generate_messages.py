@@ -54,6 +54,7 @@ APIS = (
     "txn_offset_commit",
     "write_txn_markers",
 )
+"""Those that are not served the codec's tests read: they have kinds of fields of their own."""
 # Defaults of Kafka's definitions that kio's classes leave out.
 LEFT_OUT = {"ConsumerGroupHeartbeatRequest.topic_partitions": "None"}
 
