@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from coordinator_server.clock import Clock
 from coordinator_server.net.context import SessionContext
+from coordinator_server.net.leaving import Leaving
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.peer import peer_host
 from coordinator_server.net.session import READ_AHEAD, Session
@@ -28,9 +29,16 @@ class Hub:
     clock: Clock
     turns: Turns
     connections: "set[Connection]" = field(default_factory=set)
+    leaving: set[Leaving] = field(default_factory=set)
+    """What is still served of clients that have gone."""
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the last connection goes."""
+    """Set when the last of both goes."""
     is_draining: bool = False
+
+    def note_if_empty(self) -> None:
+        """Tell who waits for the last one to go."""
+        if not self.connections and not self.leaving:
+            self.emptied.set()
 
 
 class Connection(Flushed):
@@ -129,7 +137,7 @@ class Connection(Flushed):
             self._hub.turns.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is left to answer: a parked request stays parked, its answer will be dropped."""
+        """Nobody is left to answer; what the client sent before it went is served nevertheless."""
         session, self._session = self._session, None
         if session is None:
             return
@@ -137,17 +145,24 @@ class Connection(Flushed):
             # It may be a LeaveGroup, of which a client that closes awaits no answer.
             session.receive(self._put_off, self._hub.clock.monotonic_ms())
         why = self.closing_why or session.ended or ("error" if exc else "client_closed")
-        session.abandon()
-        if self._task is not None:
-            self._task.cancel()
         hub = self._hub
         hub.turns.forget(self)
         hub.connections.discard(self)
-        if not hub.connections:
-            hub.emptied.set()
-        hub.limits.release(self._host)
         hub.context.counters.connections -= 1
         hub.context.counters.connections_closed[why] += 1
+        leaving = Leaving(session, self._task, hub.turns, hub.clock, self._left)
+        hub.leaving.add(leaving)
+        if self.closing_why or session.ended or hub.is_draining:
+            leaving.end()
+        else:
+            leaving.begin()
+
+    def _left(self, leaving: Leaving) -> None:
+        """It had its place until now: who comes and goes must not leave more than may be there."""
+        hub = self._hub
+        hub.leaving.discard(leaving)
+        hub.limits.release(self._host)
+        hub.note_if_empty()
 
     # --- what the session calls ---
 
@@ -156,7 +171,7 @@ class Connection(Flushed):
         self._hub.turns.add(self)
 
     def run(self, handling: Coroutine[Any, Any, None]) -> None:
-        """Run the handling of a request as a task, which ends with the connection."""
+        """Run the handling of a request as a task."""
         self._task = asyncio.get_running_loop().create_task(handling)
 
     async def aside(self, work: Callable[[], Any]) -> Any:

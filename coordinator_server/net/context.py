@@ -33,7 +33,7 @@ class Shell(Protocol):
         ...
 
     def run(self, handling: Coroutine[Any, Any, None]) -> None:
-        """Run the handling of a request as a task, until the connection is lost."""
+        """Run the handling of a request as a task; one that waits ends with the connection."""
         ...
 
     async def aside(self, work: Callable[[], Any]) -> Any:

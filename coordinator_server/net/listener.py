@@ -101,19 +101,24 @@ class SocketServer:
         self.stop_accepting()
         for connection in list(self._hub.connections):
             connection.drain()
+        for leaving in list(self._hub.leaving):
+            leaving.drain()
 
     async def close(self, timeout_s: float = DRAIN_SECONDS) -> None:
         """Drain, and after `timeout_s` seconds end what is left."""
         self.begin_drain()
         if self._sweep is not None:
             self._sweep.cancel()
-        if self._hub.connections:
+        hub = self._hub
+        if hub.connections or hub.leaving:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._hub.emptied.wait(), timeout_s)
-        for connection in list(self._hub.connections):
+                await asyncio.wait_for(hub.emptied.wait(), timeout_s)
+        for connection in list(hub.connections):
             connection.close_now("server_stopping")
-        if self._hub.connections:
-            await self._hub.emptied.wait()
+        for leaving in list(hub.leaving):
+            leaving.end()
+        if hub.connections:
+            await hub.emptied.wait()
 
     # --- idle connections ---
 

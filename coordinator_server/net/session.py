@@ -181,8 +181,13 @@ class Session:
         self._waiting.clear()
         self._settle()
 
+    def leave(self, shell: Shell) -> None:
+        """The client has gone; `shell` is in the place of its connection from now on."""
+        self._shell = shell
+        self.is_congested = False
+
     def abandon(self) -> None:
-        """The client has gone: what is still to be answered is answered to nobody."""
+        """Serve nothing more: what is still to be answered is answered to nobody."""
         self.ended = self.ended or "client_gone"
         self.current = None
         self._waiting.clear()

@@ -91,30 +91,6 @@ async def test_garbage_closes_its_connection_and_disturbs_nobody_else(start: Sta
     assert world.counters.connections_closed == {"too_large": 1}
 
 
-async def test_an_asynchronous_handler_ends_with_its_connection(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    way = registry.route(FIND_COORDINATOR, 2)
-    assert way is not None
-    ended = asyncio.Event()
-
-    async def handle(*_: Any) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    monkeypatch.setattr(way, "handle", handle)
-    monkeypatch.setattr(way, "is_async", True)
-    world = await start()
-    client = await world.connect()
-    client.send(request(FIND_COORDINATOR, 2, key="g"))
-    await world.until(lambda: world.counters.bytes_in > 0)
-    client.close()
-    async with asyncio.timeout(10):
-        await ended.wait()
-
-
 async def test_a_client_that_does_not_read_is_not_served_any_further(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
