@@ -374,6 +374,7 @@ class App:
         self._loop_lag.stop()
         if self._http is not None:
             await self._http.stop()
+        await self.topics.removals()
         await self._flusher.close()
         self.topics.close()
         await asyncio.to_thread(self._journal.close)

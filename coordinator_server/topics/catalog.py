@@ -1,12 +1,13 @@
 """The topics there are: names, stable ids and partition counts, kept in `DATA/topics.json`.
 
 The file is replaced as a whole (new file, fsync, rename, fsync of the directory) before a change
-becomes visible, so a topic id that a client has seen outlives every crash.
+becomes visible, so a topic id that a client has seen outlives every crash. It names topics that
+were deleted, too, until their records are removed.
 """
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +26,8 @@ from protocol.errors import ErrorCode
 
 FILE_NAME = "topics.json"
 FORMAT = 1
+MOST_DELETED = 10_000
+"""Deleted topics that are remembered; the removal of older ones has ended."""
 
 
 class CorruptCatalog(Exception):
@@ -97,6 +100,8 @@ class TopicCatalog(KnownTopics):
         self._ids = ids
         self._files = files
         super().__init__(load(self._path) if self._path.exists() else {})
+        self._deleted = dict.fromkeys(deleted(directory))
+        """Ids, as they are written, of topics of which records may be left."""
         self._pin_offsets_topic(offsets_partitions)
 
     def declare(self, topics: Iterable[tuple[str, int]]) -> None:
@@ -143,8 +148,20 @@ class TopicCatalog(KnownTopics):
                 )
             if known.internal:
                 raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' is internal.")
-        if doomed:
+        if not doomed:
+            return
+        before = self._deleted
+        ids = dict.fromkeys(to_base64(self._topics[name].topic_id) for name in doomed)
+        self._deleted = dict.fromkeys([*before, *ids][-MOST_DELETED:])
+        try:
             self._replace({n: t for n, t in self._topics.items() if n not in set(doomed)}, doomed)
+        except OSError:
+            self._deleted = before
+            raise
+
+    def removed(self, topic: TopicInfo) -> None:
+        """The records of a deleted topic are gone: the next write names it no more."""
+        self._deleted.pop(to_base64(topic.topic_id), None)
 
     def _new(self, name: str, partitions: int) -> TopicInfo:
         if partitions < 1:
@@ -168,9 +185,8 @@ class TopicCatalog(KnownTopics):
                 listener(name)
 
     def _store(self, topics: Mapping[str, TopicInfo]) -> None:
-        document = {"version": FORMAT, "topics": [to_form(topic) for topic in topics.values()]}
         self._files.make_directory(self._path.parent)
-        self._files.replace(self._path, json.dumps(document, indent=1).encode())
+        _store(self._files, self._path, topics, self._deleted)
 
     def _pin_offsets_topic(self, partitions: int) -> None:
         known = self._topics.get(GROUP_METADATA_TOPIC)
@@ -188,6 +204,25 @@ class TopicCatalog(KnownTopics):
 
 def load(path: Path) -> dict[str, TopicInfo]:
     """Read a catalog file. Raises CorruptCatalog, OSError."""
+    return _load(path)[0]
+
+
+def deleted(directory: Path) -> Sequence[str]:
+    """The ids of deleted topics of which a data directory may hold records.
+
+    Raises CorruptCatalog, OSError.
+    """
+    path = directory / FILE_NAME
+    return _load(path)[1] if path.exists() else ()
+
+
+def forget_deleted(directory: Path, files: Files = SYSTEM_FILES) -> None:
+    """There are no records of deleted topics any more. Raises CorruptCatalog, OSError."""
+    path = directory / FILE_NAME
+    _store(files, path, load(path), ())
+
+
+def _load(path: Path) -> tuple[dict[str, TopicInfo], Sequence[str]]:
     try:
         document = json.loads(path.read_bytes())
         if document["version"] != FORMAT:
@@ -196,9 +231,23 @@ def load(path: Path) -> dict[str, TopicInfo]:
                 "it was written by a newer release"
             )
         topics = [from_form(entry) for entry in document["topics"]]
-    except (ValueError, KeyError, TypeError) as fault:
+        gone = [to_base64(from_base64(topic_id)) for topic_id in document.get("deleted", ())]
+    except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise CorruptCatalog(f"{path}: not a topic catalog: {fault!r}") from fault
-    return {topic.name: topic for topic in topics}
+    there = {to_base64(topic.topic_id) for topic in topics}
+    return {topic.name: topic for topic in topics}, [each for each in gone if each not in there]
+
+
+def _store(
+    files: Files, path: Path, topics: Mapping[str, TopicInfo], gone: Collection[str]
+) -> None:
+    document: dict[str, Any] = {
+        "version": FORMAT,
+        "topics": [to_form(topic) for topic in topics.values()],
+    }
+    if gone:
+        document["deleted"] = list(gone)
+    files.replace(path, json.dumps(document, indent=1).encode())
 
 
 def to_form(topic: TopicInfo) -> dict[str, Any]:

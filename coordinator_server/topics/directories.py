@@ -6,7 +6,7 @@ whose id is not the catalog's belongs to a topic that was deleted: it is put asi
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from threading import Lock
 
@@ -21,7 +21,8 @@ from coordinator_server.storage.segments.log import (
     SegmentLog,
 )
 from coordinator_server.storage.segments.shares import WHOLE, Share
-from coordinator_server.topics.catalog import to_base64
+from coordinator_server.topics.catalog import deleted, forget_deleted, to_base64
+from coordinator_server.topics.names import GROUP_METADATA_TOPIC
 
 METADATA_FILE = "partition.metadata"
 EPOCHS_FILE = "leader-epoch-checkpoint"
@@ -36,10 +37,39 @@ log = structlog.get_logger(__name__)
 
 
 def sweep(data: Path) -> None:
-    """Remove what a crash left of deleted topics, before anybody serves. Raises OSError."""
-    for path in data.glob(f"*{DELETED_SUFFIX}"):
-        if path.is_dir():
-            shutil.rmtree(path)
+    """Remove what a crash left of deleted topics, before anybody serves.
+
+    Only of those the catalog says were deleted: a directory of a topic that it does not know may
+    be a broker's, which names and marks them just so. Raises CorruptCatalog, OSError.
+    """
+    left = {path for path in data.glob(f"*{DELETED_SUFFIX}") if path.is_dir()}
+    gone = frozenset(deleted(data))
+    if gone:
+        left.update(path for path in data.glob("*/") if _is_of(path, gone))
+    for path in left:
+        shutil.rmtree(path)
+    if left:
+        names = sorted(path.name for path in left)
+        log.info("deleted_topics_swept", directories=len(names), first=names[:10])
+    if gone:
+        forget_deleted(data)
+
+
+def _is_of(path: Path, topic_ids: Collection[str]) -> bool:
+    """Whether a directory is a partition's of one of these topics."""
+    of_coordinator = path.name.startswith(f"{GROUP_METADATA_TOPIC}-")
+    return not of_coordinator and not path.is_symlink() and _marked_id(path) in topic_ids
+
+
+def _marked_id(path: Path) -> str | None:
+    """The topic id a directory is marked with."""
+    try:
+        text = (path / METADATA_FILE).read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    prefix = "topic_id: "
+    ids = [line.removeprefix(prefix) for line in text.splitlines() if line.startswith(prefix)]
+    return ids[0] if ids else None
 
 
 class Directories:
@@ -65,6 +95,11 @@ class Directories:
         self._locks = tuple(Lock() for _ in range(LOCKS))
         """One of them guards what a directory is there for: a topic's name may come again while
         its last holder's records are being removed."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all partitions are ours."""
+        return self._share == WHOLE
 
     def open_log(self, topic: TopicInfo, index: int, create: bool) -> SegmentLog | None:
         """Open the log of a partition; None if it has none and none is to be made.
@@ -131,11 +166,7 @@ class Directories:
         return not (path / METADATA_FILE).exists() or self._is_marked(path, topic)
 
     def _is_marked(self, path: Path, topic: TopicInfo) -> bool:
-        try:
-            lines = (path / METADATA_FILE).read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return False
-        return f"topic_id: {to_base64(topic.topic_id)}" in lines.splitlines()
+        return _marked_id(path) == to_base64(topic.topic_id)
 
     def _put_aside(self, path: Path, topic: TopicInfo, index: int, suffix: str) -> Path:
         unique = f"-{index}.{topic.topic_id.hex}{suffix}"

@@ -32,6 +32,9 @@ class FollowedCatalog(KnownTopics):
         for name in names:
             raise TopicError(ErrorCode.NOT_CONTROLLER, f"Topic '{name}' is not ours to delete.")
 
+    def removed(self, topic: TopicInfo) -> None:
+        """See Catalog; who has deleted it knows what is to be remembered."""
+
     def follow(self, topics: Iterable[TopicInfo]) -> list[TopicInfo]:
         """Take over what was published; returns the topics that are gone, as they were."""
         before, self._topics = self._topics, {topic.name: topic for topic in topics}

@@ -80,6 +80,10 @@ class Catalog(TopicImage, Protocol):
         """Forget topics. Raises TopicError, OSError."""
         ...
 
+    def removed(self, topic: TopicInfo) -> None:
+        """Nothing is left of a topic that was deleted."""
+        ...
+
 
 AnyPartition = Partition | CoordinatorPartition
 
@@ -109,6 +113,7 @@ class Topics:
         """Whether it has been said that no more topics are made by themselves."""
         self._partitions: dict[tuple[UUID, int], AnyPartition] = {}
         self._coordinator_logs: CoordinatorLogs | None = None
+        self._removals: set[asyncio.Task[None]] = set()
         self._parked: set[Waiter] = set()
         self._draining = False
 
@@ -170,7 +175,21 @@ class Topics:
         await self.drop(before[name] for name in names)
 
     async def drop(self, topics: Iterable[TopicInfo]) -> None:
-        """Remove the records of topics that are no longer in the catalog."""
+        """Remove the records of topics that are no longer in the catalog.
+
+        That goes on to its end, whoever asked for it goes away.
+        """
+        removal = asyncio.create_task(self._remove(list(topics)))
+        self._removals.add(removal)
+        removal.add_done_callback(self._removals.discard)
+        await asyncio.shield(removal)
+
+    async def removals(self) -> None:
+        """Wait until what is being removed is gone."""
+        while self._removals:
+            await asyncio.wait(self._removals)
+
+    async def _remove(self, topics: Sequence[TopicInfo]) -> None:
         for topic in topics:
             for index in range(topic.partitions):
                 partition = self._partitions.pop((topic.topic_id, index), None)
@@ -181,6 +200,9 @@ class Topics:
                 await asyncio.to_thread(self._directories.remove, topic)
             except OSError as failure:
                 log.error("topic_files_not_removed", topic=topic.name, why=str(failure))
+            else:
+                if self._directories.is_whole:
+                    self.catalog.removed(topic)
 
     async def produce(
         self, topic: TopicInfo, index: int, records: bytes | None, *, zstd_allowed: bool = True

@@ -12,6 +12,7 @@ from aiokafka.record.memory_records import MemoryRecords  # type: ignore[import-
 from coordinator_server.clock import ManualClock
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.shares import WHOLE, Share
 from coordinator_server.topics.catalog import TopicCatalog
 from coordinator_server.topics.directories import Directories
 from coordinator_server.topics.service import FETCH_MAX_BYTES, FetchWant, Topics
@@ -31,11 +32,12 @@ def make_topics(
     auto_create_max: int = 1_000,
     files: Files = SYSTEM_FILES,
     flusher: Flusher | None = None,
+    share: Share = WHOLE,
 ) -> Topics:
     """Topics over a data directory; make them again for what a restart sees."""
     return Topics(
         TopicCatalog(data, CountedIds(), offsets_partitions=OFFSETS_PARTITIONS),
-        Directories(data, files=files),
+        Directories(data, files=files, share=share),
         flusher or Flusher(),
         ManualClock(NOW),
         BatchRules(max_message_bytes=max_message_bytes),

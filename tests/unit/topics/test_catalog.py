@@ -6,10 +6,13 @@ from uuid import UUID
 
 import pytest
 
+from coordinator_server.topics import catalog as catalog_module
 from coordinator_server.topics.catalog import (
     FILE_NAME,
     CorruptCatalog,
     TopicCatalog,
+    deleted,
+    forget_deleted,
     from_base64,
     to_base64,
 )
@@ -161,6 +164,45 @@ def test_a_topic_created_anew_has_a_new_id(tmp_path: Path) -> None:
     catalog.delete(["orders"])
     (after,) = catalog.create([("orders", 1)])
     assert after.topic_id != before.topic_id
+
+
+def test_a_deleted_topic_is_remembered_until_its_records_are_removed(tmp_path: Path) -> None:
+    catalog = opened(tmp_path)
+    topics = catalog.create([("orders", 1), ("payments", 1)])
+    ids = [to_base64(topic.topic_id) for topic in topics]
+    catalog.delete(["orders", "payments"])
+    assert deleted(tmp_path) == ids
+    catalog.removed(topics[0])
+    catalog.create([("new", 1)])
+    assert deleted(tmp_path) == ids[1:]
+    opened(tmp_path, first_id=100).create([("newer", 1)])
+    assert deleted(tmp_path) == ids[1:]
+    forget_deleted(tmp_path)
+    assert deleted(tmp_path) == []
+    assert opened(tmp_path).get("newer") is not None
+
+
+def test_so_many_deleted_topics_are_remembered_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog_module, "MOST_DELETED", 2)
+    catalog = opened(tmp_path)
+    topics = catalog.create([("a", 1), ("b", 1), ("c", 1)])
+    catalog.delete(["a", "b"])
+    catalog.delete(["c"])
+    assert deleted(tmp_path) == [to_base64(topic.topic_id) for topic in topics[1:]]
+
+
+def test_a_deletion_that_cannot_be_stored_is_none(tmp_path: Path) -> None:
+    catalog = opened(tmp_path)
+    catalog.create([("orders", 1)])
+    (tmp_path / "topics.json.tmp").mkdir()
+    with pytest.raises(OSError, match=r"topics\.json\.tmp"):
+        catalog.delete(["orders"])
+    (tmp_path / "topics.json.tmp").rmdir()
+    assert catalog.get("orders") is not None
+    catalog.create([("new", 1)])
+    assert deleted(tmp_path) == []
 
 
 def test_the_offsets_topic_cannot_be_deleted(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from uuid import UUID
 import pytest
 
 from coordinator_server.ports import TopicInfo
-from coordinator_server.topics.catalog import to_base64
+from coordinator_server.topics.catalog import CorruptCatalog, TopicCatalog, to_base64
 from coordinator_server.topics.directories import Directories, sweep
+from tests.support.api import CountedIds
 
 ORDERS = TopicInfo("orders", UUID(int=77), 2)
 
@@ -88,6 +89,54 @@ def test_what_a_crash_left_of_a_removal_is_swept(directories: Directories, tmp_p
     (tmp_path / f"payments-0.{'0' * 32}-delete").mkdir()
     sweep(tmp_path)
     assert names(tmp_path) == ["orders-0"]
+
+
+def catalog_of(data: Path) -> TopicCatalog:
+    return TopicCatalog(data, CountedIds(), offsets_partitions=1)
+
+
+def test_what_a_crash_left_of_a_deleted_topic_is_swept_with_what_was_put_aside(
+    directories: Directories, tmp_path: Path
+) -> None:
+    catalog = catalog_of(tmp_path)
+    orders, other, kept = catalog.create([("orders", 3), ("other", 1), ("kept", 1)])
+    for index in range(3):
+        make(directories, orders, index)
+    make(directories, other)
+    make(directories, kept)
+    catalog.delete(["orders", "other"])
+    (again,) = catalog.create([("orders", 3)])
+    make(directories, again, 1)
+    sweep(tmp_path)
+    assert names(tmp_path) == ["kept-0", "orders-1", "topics.json"]
+    assert "deleted" not in (tmp_path / "topics.json").read_text()
+    assert directories.open_log(again, 1, create=False) is not None
+
+
+def test_the_sweep_leaves_what_no_topic_of_ours_has_left(
+    directories: Directories, tmp_path: Path
+) -> None:
+    catalog = catalog_of(tmp_path)
+    (gone,) = catalog.create([("gone", 1)])
+    catalog.delete(["gone"])
+    make(directories)
+    make(directories, TopicInfo("__consumer_offsets", gone.topic_id, 1))
+    (tmp_path / "unmarked-0").mkdir()
+    (tmp_path / "empty-0").mkdir()
+    (tmp_path / "empty-0" / "partition.metadata").write_text("version: 0\n")
+    make(directories, gone)
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "gone-0")
+    sweep(tmp_path)
+    left = ["__consumer_offsets-0", "elsewhere", "empty-0", "orders-0", "topics.json", "unmarked-0"]
+    assert names(tmp_path) == left
+
+
+def test_a_broken_catalog_sweeps_nothing(directories: Directories, tmp_path: Path) -> None:
+    make(directories)
+    (tmp_path / "topics.json").write_text("{")
+    with pytest.raises(CorruptCatalog):
+        sweep(tmp_path)
+    assert names(tmp_path) == ["orders-0", "topics.json"]
 
 
 def test_the_longest_name_can_be_put_aside(directories: Directories, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.storage.segments.files import SystemFiles
+from coordinator_server.storage.segments.shares import Share
+from coordinator_server.topics.catalog import deleted, to_base64
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.partition import Partition
 from coordinator_server.topics.service import INLINE_CHECK_BYTES, FetchWant, Topics
@@ -46,6 +48,34 @@ async def test_a_deleted_topic_loses_its_records_and_its_files(
     topics.catalog.create([("orders", 2)])
     assert await records_in(topics, "orders", 0) == []
     assert await produced(topics, "orders", 0, (NOW, b"b")) == 0
+
+
+async def test_topics_are_deleted_though_who_asked_for_it_goes_away(
+    tmp_path: Path, topics: Topics
+) -> None:
+    topics.catalog.create([("payments", 1)])
+    await produced(topics, "orders", 0, (NOW, b"a"))
+    await produced(topics, "payments", 0, (NOW, b"a"))
+    deleting = asyncio.create_task(topics.delete(["orders", "payments"]))
+    await asyncio.sleep(0)
+    deleting.cancel()
+    await topics.removals()
+    assert deleting.cancelled()
+    assert not files_of(tmp_path, "orders")
+    assert not files_of(tmp_path, "payments")
+    assert not topics._partitions
+    topics.catalog.create([("new", 1)])
+    assert not deleted(tmp_path)
+
+
+async def test_a_topic_of_which_another_worker_has_partitions_is_remembered_as_deleted(
+    tmp_path: Path,
+) -> None:
+    topics = make_topics(tmp_path, share=Share(0, 2))
+    (orders,) = topics.catalog.create([("orders", 2)])
+    await topics.delete(["orders"])
+    topics.catalog.create([("new", 1)])
+    assert deleted(tmp_path) == [to_base64(orders.topic_id)]
 
 
 async def test_a_topic_is_deleted_while_its_log_is_being_opened(
