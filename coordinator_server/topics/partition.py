@@ -235,11 +235,24 @@ class Partition:
 
     def close(self) -> None:
         """Close the log for good; parked Fetches go and find the partition unknown."""
+        self._refuse()
+        self.close_files()
+
+    def give_up(self) -> None:
+        """As `close` for what is to be removed: its files are left to `close_files`, unsynced."""
+        self._refuse()
+        if self._log is not None:
+            self._log.give_up(OSError(f"{self._log.directory} is deleted"))
+
+    def close_files(self) -> None:
+        """Close the log's files, synced unless it was given up. Blocks."""
+        if self._log is not None:
+            self._log.close()
+
+    def _refuse(self) -> None:
         self._closed = True
         for waiter in tuple(self._waiters):
             waiter.release()
-        if self._log is not None:
-            self._log.close()
 
     async def wait_closed(self) -> None:
         """Wait until a log that was just being opened is closed, too: its files may go then."""

@@ -179,7 +179,8 @@ class Topics:
 
         That goes on to its end, whoever asked for it goes away.
         """
-        removal = asyncio.create_task(self._remove(list(topics)))
+        doomed = [(topic, self._give_up(topic)) for topic in topics]
+        removal = asyncio.create_task(self._remove(doomed))
         self._removals.add(removal)
         removal.add_done_callback(self._removals.discard)
         await asyncio.shield(removal)
@@ -189,20 +190,31 @@ class Topics:
         while self._removals:
             await asyncio.wait(self._removals)
 
-    async def _remove(self, topics: Sequence[TopicInfo]) -> None:
-        for topic in topics:
-            for index in range(topic.partitions):
-                partition = self._partitions.pop((topic.topic_id, index), None)
-                if isinstance(partition, Partition):
-                    partition.close()
-                    await partition.wait_closed()
+    def _give_up(self, topic: TopicInfo) -> list[Partition]:
+        """Serve a topic's partitions no more; those of which there may be an open file."""
+        keys = [(topic.topic_id, index) for index in range(topic.partitions)]
+        given_up = [self._partitions.pop(key) for key in keys if key in self._partitions]
+        partitions = [each for each in given_up if isinstance(each, Partition)]
+        for partition in partitions:
+            partition.give_up()
+        return partitions
+
+    async def _remove(self, doomed: Sequence[tuple[TopicInfo, Sequence[Partition]]]) -> None:
+        for topic, partitions in doomed:
+            for partition in partitions:
+                await partition.wait_closed()
             try:
-                await asyncio.to_thread(self._directories.remove, topic)
+                await asyncio.to_thread(self._remove_files, topic, partitions)
             except OSError as failure:
                 log.error("topic_files_not_removed", topic=topic.name, why=str(failure))
             else:
                 if self._directories.is_whole:
                     self.catalog.removed(topic)
+
+    def _remove_files(self, topic: TopicInfo, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            partition.close_files()
+        self._directories.remove(topic)
 
     async def produce(
         self, topic: TopicInfo, index: int, records: bytes | None, *, zstd_allowed: bool = True

@@ -196,7 +196,7 @@ class SegmentLog(Journaled):
         return [] if self._entries is None else self._entries.take()
 
     def give_up(self, error: OSError) -> None:
-        """The journal could not take entries of this log: it must be closed and opened again."""
+        """Take and sync no more: the journal could not take entries, or the log is deleted."""
         self._writer.failed = self._writer.failed or error
 
     def journaled(self, offset: int) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.storage.segments.files import SystemFiles
+from coordinator_server.storage.segments.files import File, SystemFile, SystemFiles
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.shares import Share
 from coordinator_server.topics.catalog import deleted, to_base64
 from coordinator_server.topics.errors import TopicError
@@ -66,6 +67,57 @@ async def test_topics_are_deleted_though_who_asked_for_it_goes_away(
     assert not topics._partitions
     topics.catalog.create([("new", 1)])
     assert not deleted(tmp_path)
+
+
+class Watched(SystemFiles):
+    """Notes in which thread files are synced and closed."""
+
+    def __init__(self) -> None:
+        self.threads: dict[str, list[threading.Thread]] = {"sync": [], "close": []}
+
+    def open(self, path: Path) -> File:
+        return _WatchedFile(path, self.threads)
+
+
+class _WatchedFile(SystemFile):
+    def __init__(self, path: Path, threads: dict[str, list[threading.Thread]]) -> None:
+        super().__init__(path)
+        self._threads = threads
+
+    def sync(self) -> None:
+        self._threads["sync"].append(threading.current_thread())
+        super().sync()
+
+    def close(self) -> None:
+        self._threads["close"].append(threading.current_thread())
+        super().close()
+
+
+async def test_a_deletion_syncs_nothing_and_holds_nobody_up(tmp_path: Path) -> None:
+    files = Watched()
+    topics = make_topics(tmp_path, files=files, flusher=Flusher(FlushPolicy.OS))
+    topics.catalog.create([("orders", 2)])
+    await produced(topics, "orders", 0, (NOW, b"a"))
+    await produced(topics, "orders", 1, (NOW, b"a"))
+    for threads in files.threads.values():
+        threads.clear()
+    await topics.delete(["orders"])
+    assert not files.threads["sync"]
+    assert len(files.threads["close"]) == 2
+    assert threading.main_thread() not in files.threads["close"]
+
+
+async def test_records_that_are_not_durable_when_their_topic_is_deleted_are_refused(
+    topics: Topics,
+) -> None:
+    topic = topics.catalog.topics()["orders"]
+    appended = await topics.produce(topic, 0, batch_of((NOW, b"a")))
+    partition = topics._partition(topic, 0)
+    assert isinstance(partition, Partition)
+    partition.give_up()
+    with pytest.raises(OSError, match="deleted"):
+        await appended.durable
+    await topics.delete(["orders"])
 
 
 async def test_a_topic_of_which_another_worker_has_partitions_is_remembered_as_deleted(
