@@ -12,7 +12,7 @@ from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.errors import TopicError
-from coordinator_server.topics.partition import Records, Waiter, check_offset
+from coordinator_server.topics.partition import Records, Waiter, check_not_closed, check_offset
 from coordinator_server.topics.timestamps import Search, TimestampAndOffset
 from coordinator_server.topics.transactions import Transactions
 from protocol.errors import ErrorCode, Malformed
@@ -125,9 +125,7 @@ class CoordinatorPartition:
             data = await asyncio.to_thread(log.read, offset, max_bytes, up_to)
         except (OSError, CorruptLog) as failure:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
-        if log.closing.is_set():
-            # Its files were closed meanwhile, and their descriptors may have been another's.
-            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "The log was closed while it was read.")
+        check_not_closed(log)
         return data
 
     async def search(self, search: Search, *, committed: bool) -> TimestampAndOffset | None:

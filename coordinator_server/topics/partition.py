@@ -43,6 +43,15 @@ def check_offset(offset: int, start: int, end: int) -> None:
         )
 
 
+def check_not_closed(log: SegmentLog) -> None:
+    """Raise TopicError if a log was closed while a thread read it.
+
+    The descriptors of its files may have been another's then.
+    """
+    if log.closing.is_set():
+        raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "The log was closed while it was read.")
+
+
 class Waiter:
     """A parked Fetch; `done` completes when enough bytes have become readable."""
 
@@ -78,6 +87,7 @@ class Partition:
         "_log",
         "_open_log",
         "_opening",
+        "_reading",
         "_waiters",
         "high_watermark",
     )
@@ -89,6 +99,8 @@ class Partition:
         self._log: SegmentLog | None = None
         self._opening: asyncio.Task[None] | None = None
         self._waiters: set[Waiter] = set()
+        self._reading = asyncio.Lock()
+        """One reader at a time: reading a segment for the first time makes its index."""
         self._absent = False
         self._cut_to: int | None = None
         self._closed = False
@@ -192,23 +204,30 @@ class Partition:
         Raises TopicError with OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR.
         """
         self._check_open()
-        if self._log is None and not self._absent:
+        log = self._log
+        if log is None and not self._absent:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "The log has failed; it is reopened.")
-        check_offset(offset, self.start_offset, 0 if self._log is None else self._log.end_offset)
-        data = self._read(offset, max_bytes, at_least_one=at_least_one)
-        return Records(data, self.high_watermark, self.high_watermark, self.start_offset)
+        high_watermark, start = self.high_watermark, self.start_offset
+        check_offset(offset, start, 0 if log is None else log.end_offset)
+        data = b""
+        if log is not None and offset < high_watermark and (max_bytes > 0 or at_least_one):
+            async with self._reading:
+                data = await self._read(log, offset, max(max_bytes, 0), high_watermark)
+        if not at_least_one and len(data) > max_bytes:
+            data = b""
+        return Records(data, high_watermark, high_watermark, start)
 
-    def _read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
-        if self._log is None or offset >= self.high_watermark:
-            return b""
-        if max_bytes <= 0 and not at_least_one:
-            return b""
+    async def _read(self, log: SegmentLog, offset: int, max_bytes: int, up_to: int) -> bytes:
+        """In a thread: a segment may have to be searched, or the sync of a full one waited for."""
         try:
-            records = self._log.read(offset, max(max_bytes, 0), self.high_watermark)
+            data = await asyncio.to_thread(log.read, offset, max_bytes, up_to)
         except (OSError, CorruptLog) as failure:
-            self._drop_if_failed(self._log)
+            self._check_open()
+            self._drop_if_failed(log)
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
-        return records if at_least_one or len(records) <= max_bytes else b""
+        self._check_open()
+        check_not_closed(log)
+        return data
 
     async def latest(self, *, committed: bool = False) -> int:
         """The high watermark. Raises TopicError with KAFKA_STORAGE_ERROR."""
