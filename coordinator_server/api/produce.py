@@ -4,7 +4,8 @@ v3: transactional id; record batches of magic 2 only. v4: KAFKA_STORAGE_ERROR. v
 offset. v7: zstd. v8: error messages. v9: flexible.
 
 With acks=0 there is no answer at all; an error closes the connection, as in Kafka. With acks=1
-and acks=-1 the answer leaves when the records are durable under `log.flush`.
+and acks=-1 the answer leaves when the records are durable under `log.flush`, whatever the request
+says of time: that is how long to wait for followers, and there are none.
 
 InitProducerId is not announced, so no client has a producer id from us: batches that carry one
 are refused, for what their sequence numbers promise could not be kept.
@@ -49,7 +50,7 @@ async def handle(call: Call, request: ProduceRequest, services: Services) -> Pro
     if request.acks == NO_ACKS:
         _end_unanswered(call, response)
         return None
-    await _settle(pending, request.timeout_ms)
+    await _settle(pending)
     return response
 
 
@@ -120,15 +121,13 @@ def _end_unanswered(call: Call, response: ProduceResponse) -> None:
         call.answer_nothing()
 
 
-async def _settle(pending: Sequence[Pending], timeout_ms: int) -> None:
+async def _settle(pending: Sequence[Pending]) -> None:
     """Wait until the records are durable, and answer each partition with what became of it."""
     waiting = [appended.durable for _, appended in pending if not appended.durable.done()]
     if waiting:
-        await asyncio.wait(waiting, timeout=max(timeout_ms, 0) / 1000)
+        await asyncio.wait(waiting)
     for answer, appended in pending:
-        if not appended.durable.done():
-            _fail(answer, TopicError(ErrorCode.REQUEST_TIMED_OUT, "Not durable in time."))
-        elif appended.durable.cancelled():
+        if appended.durable.cancelled():
             _fail(answer, TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "Not stored: shutting down."))
         elif (failure := appended.durable.exception()) is not None:
             _fail(answer, TopicError(ErrorCode.KAFKA_STORAGE_ERROR, f"Not stored: {failure}"))

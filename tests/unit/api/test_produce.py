@@ -233,8 +233,11 @@ async def test_records_at_the_same_time_get_offsets_of_their_own(services: Servi
     assert len(await records_in(services.topics, "orders", 0)) == 20
 
 
-async def test_records_that_are_not_durable_in_time_are_told_so(services: Services) -> None:
-    asked = request((0, batch_of((NOW, b"a"))), timeout_ms=0)
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_the_answer_waits_until_records_are_durable_whatever_the_timeout(
+    services: Services, acks: int
+) -> None:
+    asked = request((0, batch_of((NOW, b"a"))), acks=acks, timeout_ms=0)
     (answer,) = await send(services, asked)
-    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-    assert answer.base_offset == -1
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    assert await records_in(services.topics, "orders", 0) == [(0, b"a")]
