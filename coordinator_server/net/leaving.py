@@ -1,7 +1,7 @@
 """What a client has sent before it went: it is served as in Kafka, and answered to nobody.
 
-A producer with acks=0 closes its connection as soon as its last records are sent. Only what waits
-for other clients or for time to pass is given up: whom it is for has gone.
+A producer with acks=0 closes its connection as soon as its last records are sent. What waits for
+other clients or for time to pass is given up, and what takes long to answer and changes nothing.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from protocol.api_keys import ApiKey
 LONGEST_SECONDS: Final = 30.0
 """How long the requests of a client that has gone may take."""
 
-_FETCH: Final = int(ApiKey.FETCH)
-_WAITS: Final = (_FETCH, int(ApiKey.JOIN_GROUP), int(ApiKey.SYNC_GROUP))
+_READS: Final = (int(ApiKey.FETCH), int(ApiKey.LIST_OFFSETS), int(ApiKey.LIST_GROUPS))
+_IN_VAIN: Final = (*_READS, int(ApiKey.JOIN_GROUP), int(ApiKey.SYNC_GROUP))
 
 
 class Leaving(Flushed):
@@ -56,9 +56,9 @@ class Leaving(Flushed):
         self._turns.add(self)
 
     def run(self, handling: Coroutine[Any, Any, None]) -> None:
-        """Run the handling of a request, unless it would wait."""
+        """Run the handling of a request, unless only its answer matters."""
         current = self._session.current
-        if current is not None and current.api_key == _FETCH:
+        if current is not None and current.api_key in _READS:
             handling.close()
         else:
             self._task = asyncio.get_running_loop().create_task(handling)
@@ -104,16 +104,16 @@ class Leaving(Flushed):
 
     def _go_on(self) -> None:
         session = self._session
-        while session.ended is None and (self._gives_up_waiting() or session.is_ready):
+        while session.ended is None and (self._gives_up() or session.is_ready):
             session.proceed(self._clock.monotonic_ms())
             session.take()
         if session.ended is not None or session.current is None:
             self.end()
 
-    def _gives_up_waiting(self) -> bool:
-        """Whether the request in progress was one that waits, and is none any more."""
+    def _gives_up(self) -> bool:
+        """Whether the request in progress was in vain, and is given up now."""
         current = self._session.current
-        if current is None or not (current.api_key in _WAITS or isinstance(current, LateCall)):
+        if current is None or not (current.api_key in _IN_VAIN or isinstance(current, LateCall)):
             return False
         if self._task is not None:
             self._task.cancel()

@@ -11,8 +11,9 @@ from typing import Protocol
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.topics.errors import TopicError
-from coordinator_server.topics.partition import Records, Waiter, check_not_closed, check_offset
+from coordinator_server.topics.errors import TopicError, check_not_closed
+from coordinator_server.topics.partition import Records, Waiter, check_offset
+from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import Search, TimestampAndOffset
 from coordinator_server.topics.transactions import Transactions
 from protocol.errors import ErrorCode, Malformed
@@ -36,12 +37,15 @@ class CoordinatorLogs(Protocol):
 class CoordinatorPartition:
     """What a Fetch or ListOffsets sees of one partition of the coordinator's log."""
 
-    def __init__(self, logs: CoordinatorLogs, index: int, flusher: Flusher) -> None:
+    def __init__(
+        self, logs: CoordinatorLogs, index: int, flusher: Flusher, searches: Searches
+    ) -> None:
         self.high_watermark = 0
         self.last_stable_offset = 0
         self._logs = logs
         self._index = index
         self._flusher = flusher
+        self._searches = searches
         self._log: SegmentLog | None = None
         self._transactions = Transactions()
         self._waiters: set[Waiter] = set()
@@ -133,10 +137,7 @@ class CoordinatorPartition:
         async with self._reading:
             log = await self._present()
             up_to = self.last_stable_offset if committed else self.high_watermark
-            try:
-                return await asyncio.to_thread(search, log, up_to)
-            except (OSError, CorruptLog) as failure:
-                raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+        return await self._searches.run(search, log, up_to)
 
     async def latest(self, *, committed: bool) -> int:
         """The offset a reader has come to the end with. Raises TopicError."""

@@ -1,5 +1,6 @@
-"""The one exception of this package: a request that Kafka refuses with an error code."""
+"""The one exception that leaves this package: a request that Kafka refuses with an error code."""
 
+from coordinator_server.storage.segments.log import SegmentLog
 from protocol.errors import ErrorCode
 
 MAX_MESSAGE_CHARS = 2_000
@@ -16,3 +17,12 @@ class TopicError(Exception):
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message[:MAX_MESSAGE_CHARS])
         self.error = error
+
+
+def check_not_closed(log: SegmentLog) -> None:
+    """Raise TopicError if a log was closed while a thread read it.
+
+    The descriptors of its files may have been another's then.
+    """
+    if log.closing.is_set():
+        raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "The log was closed while it was read.")

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.errors import TopicError, check_not_closed
+from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import Search, TimestampAndOffset
 from coordinator_server.topics.transactions import Aborted
 from protocol.errors import ErrorCode
@@ -41,15 +42,6 @@ def check_offset(offset: int, start: int, end: int) -> None:
         raise TopicError(
             ErrorCode.OFFSET_OUT_OF_RANGE, f"Offset {offset} is not within {start} to {end}."
         )
-
-
-def check_not_closed(log: SegmentLog) -> None:
-    """Raise TopicError if a log was closed while a thread read it.
-
-    The descriptors of its files may have been another's then.
-    """
-    if log.closing.is_set():
-        raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "The log was closed while it was read.")
 
 
 class Waiter:
@@ -88,14 +80,16 @@ class Partition:
         "_open_log",
         "_opening",
         "_reading",
+        "_searches",
         "_waiters",
         "high_watermark",
     )
 
-    def __init__(self, open_log: OpenLog, flusher: Flusher) -> None:
+    def __init__(self, open_log: OpenLog, flusher: Flusher, searches: Searches) -> None:
         self.high_watermark = 0
         self._open_log = open_log
         self._flusher = flusher
+        self._searches = searches
         self._log: SegmentLog | None = None
         self._opening: asyncio.Task[None] | None = None
         self._waiters: set[Waiter] = set()
@@ -240,9 +234,10 @@ class Partition:
         if self._log is None:
             return None
         try:
-            return await asyncio.to_thread(search, self._log, self.high_watermark)
-        except (OSError, CorruptLog) as failure:
-            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+            return await self._searches.run(search, self._log, self.high_watermark)
+        except TopicError:
+            self._check_open()
+            raise
 
     def watch(self, waiter: Waiter) -> None:
         """Tell `waiter` of every byte that becomes readable from now on."""

@@ -20,6 +20,7 @@ from coordinator_server.topics.directories import Directories
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS
 from coordinator_server.topics.partition import Appended, Partition, Waiter
+from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import TimestampAndOffset, first_from, latest
 from coordinator_server.topics.transactions import Aborted
 from coordinator_server.topics.validation import BatchRules, validated
@@ -105,6 +106,7 @@ class Topics:
         self.catalog = catalog
         self._directories = directories
         self._flusher = flusher
+        self._searches = Searches()
         self._clock = clock
         self._rules = rules
         self._fetch_max_bytes = fetch_max_bytes
@@ -296,6 +298,7 @@ class Topics:
     def close(self) -> None:
         """Release what is parked and close all logs; what is not durable is the flusher's."""
         self.release()
+        self._searches.close()
         for partition in self._partitions.values():
             partition.close()
         self._partitions.clear()
@@ -313,8 +316,11 @@ class Topics:
     def _make_partition(self, topic: TopicInfo, index: int) -> AnyPartition:
         if topic.name == GROUP_METADATA_TOPIC:
             assert self._coordinator_logs is not None
-            return CoordinatorPartition(self._coordinator_logs, index, self._flusher)
-        return Partition(partial(self._directories.open_log, topic, index), self._flusher)
+            return CoordinatorPartition(
+                self._coordinator_logs, index, self._flusher, self._searches
+            )
+        open_log = partial(self._directories.open_log, topic, index)
+        return Partition(open_log, self._flusher, self._searches)
 
     async def _open(self, partitions: Iterable[AnyPartition]) -> dict[AnyPartition, TopicError]:
         """Open all, so that what follows waits little; those that cannot be opened come back."""

@@ -4,6 +4,7 @@ Everything here reads files and blocks; it is called in a thread.
 """
 
 from collections.abc import Callable, Iterator
+from threading import Event
 from typing import NamedTuple
 
 from coordinator_server.storage.segments.log import SegmentLog
@@ -22,13 +23,23 @@ class TimestampAndOffset(NamedTuple):
     offset: int
 
 
-Search = Callable[[SegmentLog, int], TimestampAndOffset | None]
-"""`search(log, up_to)` looks at the records before the offset `up_to`."""
+class SearchStopped(Exception):
+    """A search was told to stop, or its log is being closed."""
 
 
-def first_from(timestamp: int, log: SegmentLog, up_to: int) -> TimestampAndOffset | None:
-    """The first record whose timestamp is not before `timestamp`. Raises CorruptLog, OSError."""
-    for header, chunk, at in log.batches():
+Search = Callable[[SegmentLog, int, Event], TimestampAndOffset | None]
+"""`search(log, up_to, stopping)` looks at the records before the offset `up_to`."""
+
+
+def first_from(
+    timestamp: int, log: SegmentLog, up_to: int, stopping: Event
+) -> TimestampAndOffset | None:
+    """The first record whose timestamp is not before `timestamp`.
+
+    Raises SearchStopped, CorruptLog, OSError.
+    """
+    for header, chunk, at in log.batches(since=timestamp):
+        _check_wanted(log, stopping)
         if header.base_offset >= up_to:
             return None
         if header.max_timestamp >= timestamp:
@@ -38,15 +49,24 @@ def first_from(timestamp: int, log: SegmentLog, up_to: int) -> TimestampAndOffse
     return None
 
 
-def latest(log: SegmentLog, up_to: int) -> TimestampAndOffset | None:
-    """The first of the records with the largest timestamp. Raises CorruptLog, OSError."""
+def latest(log: SegmentLog, up_to: int, stopping: Event) -> TimestampAndOffset | None:
+    """The first of the records with the largest timestamp.
+
+    Raises SearchStopped, CorruptLog, OSError.
+    """
     best: tuple[BatchHeader, bytes, int] | None = None
     for header, chunk, at in log.batches():
+        _check_wanted(log, stopping)
         if header.base_offset >= up_to:
             break
         if best is None or header.max_timestamp > best[0].max_timestamp:
             best = header, chunk, at
     return None if best is None else max(_records(*best), key=lambda found: found.timestamp)
+
+
+def _check_wanted(log: SegmentLog, stopping: Event) -> None:
+    if stopping.is_set() or log.closing.is_set():
+        raise SearchStopped(f"the search of {log.directory} was stopped")
 
 
 def _records(header: BatchHeader, chunk: bytes, at: int) -> Iterator[TimestampAndOffset]:

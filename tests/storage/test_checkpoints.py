@@ -14,6 +14,7 @@ from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.partition import Partition
+from coordinator_server.topics.searches import Searches
 from protocol.batch import build_batch
 from protocol.batch_records import read_records
 from tests.support.power import SimulatedDisk
@@ -255,7 +256,7 @@ async def test_a_partition_that_fails_keeps_what_it_is_about_to_acknowledge(
 ) -> None:
     journal = Journal(DATA, files=disk)
     flusher = Flusher(journal=journal, write_out_seconds=3_600)
-    partition = Partition(lambda _create: log_on(disk, journal), flusher)
+    partition = Partition(lambda _create: log_on(disk, journal), flusher, Searches())
     await partition.open(create=True)
     log = partition._log
     assert log is not None

@@ -274,19 +274,27 @@ class SegmentLog(Journaled):
                     return records
         return b""
 
-    def batches(self) -> Iterator[tuple[BatchHeader, bytes, int]]:
+    def batches(self, since: int | None = None) -> Iterator[tuple[BatchHeader, bytes, int]]:
         """Header of every batch, the chunk with it and where in it; checked.
 
-        Raises CorruptLog, OSError.
+        With `since` (ms), segments that were walked before and have only older records are left
+        out. Raises CorruptLog, OSError.
         """
         with self._reading() as segments:
-            for number, segment in enumerate(segments):
-                at = 0
+            last = segments[-1]
+            for segment in [each for each in segments if each is last or each.may_reach(since)]:
+                at, latest = 0, segment.latest_timestamp
                 for position, header, chunk, offset in segment.walk(checked=True):
                     yield header, chunk, offset
                     at = position + header.size
-                if at < segment.size and number < len(segments) - 1:
-                    raise CorruptLog(f"{segment.path}, position {at}: the segment ends in a batch")
+                    if latest is None or header.max_timestamp > latest:
+                        latest = header.max_timestamp
+                if segment is not last:
+                    if at < segment.size:
+                        raise CorruptLog(
+                            f"{segment.path}, position {at}: the segment ends in a batch"
+                        )
+                    segment.latest_timestamp = latest
 
     @contextmanager
     def _reading(self) -> Iterator[list[Segment]]:

@@ -49,6 +49,7 @@ class Segment:
         "end_offset",
         "file",
         "index",
+        "latest_timestamp",
         "length",
         "path",
         "size",
@@ -77,6 +78,8 @@ class Segment:
         self._note_from = 0
         """Where the next batch begins that the index is to have, or later."""
         self._first_timestamp = _UNKNOWN
+        self.latest_timestamp: int | None = None
+        """The largest of all batches, in milliseconds; known once all were walked."""
 
     def make_file(self, files: Files) -> None:
         """Give it the file it was made without. Raises OSError."""
@@ -303,6 +306,12 @@ class Segment:
             self._first_timestamp = read_header(self.file.read(0, HEADER_BYTES)).max_timestamp
         return self._first_timestamp
 
+    def may_reach(self, timestamp: int | None) -> bool:
+        """Whether there may be a record that is not older; None asks for any."""
+        return (
+            timestamp is None or self.latest_timestamp is None or self.latest_timestamp >= timestamp
+        )
+
     def position_of(self, offset: int) -> int:
         """Where the first batch lies that has `offset` or a later one."""
         for position, header, _, _ in self.walk():
@@ -316,6 +325,7 @@ class Segment:
         self.size = self.length = size
         self._kept_back.clear()
         self._first_timestamp = _UNKNOWN
+        self.latest_timestamp = None
         self.index = [entry for entry in self.index if entry[1] < size]
         self._indexed = min(self._indexed, size)
         self._note_from = 0

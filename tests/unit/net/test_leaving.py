@@ -8,6 +8,7 @@ import pytest
 
 from coordinator_server.api import registry
 from coordinator_server.net import leaving
+from protocol.api_keys import ApiKey
 from tests.support.conversation import (
     FIND,
     FIND_COORDINATOR,
@@ -17,8 +18,6 @@ from tests.support.conversation import (
     request,
 )
 from tests.support.listening import Client, Start, World
-
-FETCH = 1
 
 
 class Slow:
@@ -72,16 +71,19 @@ async def test_a_request_runs_on_and_those_behind_it_are_served_when_their_clien
     assert world.counters.connections_closed == {"client_closed": 1}
 
 
-async def test_a_request_that_waits_ends_with_its_client_and_holds_up_none_behind_it(
-    start: Start, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("api_key", "version"), [(ApiKey.FETCH, 12), (ApiKey.LIST_OFFSETS, 7), (ApiKey.LIST_GROUPS, 4)]
+)
+async def test_what_is_of_use_to_its_client_alone_ends_with_it_and_holds_up_nothing_behind_it(
+    start: Start, monkeypatch: pytest.MonkeyPatch, api_key: ApiKey, version: int
 ) -> None:
-    fetch, world = Slow(monkeypatch, FETCH, 12), await start()
+    slow, world = Slow(monkeypatch, api_key, version), await start()
     client = await world.connect()
-    asked = request(FETCH, 12)
+    asked = request(api_key, version)
     client.send(asked, join(), heartbeat(3), asked, join(), heartbeat(6))
-    await gone(world, client, lambda: len(fetch.begun) == 1)
-    await world.until(lambda: left(world) == 0 and fetch.ended == ["cancelled"])
-    assert len(fetch.begun) == 1
+    await gone(world, client, lambda: len(slow.begun) == 1)
+    await world.until(lambda: left(world) == 0 and slow.ended == ["cancelled"])
+    assert len(slow.begun) == 1
     assert len(world.coordinator.submitted) == 4
 
 

@@ -2,11 +2,13 @@
 
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.topics.timestamps import first_from, latest
+from coordinator_server.storage.segments.segment import Segment
+from coordinator_server.topics.timestamps import SearchStopped, first_from, latest
 from tests.support.data_plane import batch_of, with_attributes
 
 BATCHES = [
@@ -38,21 +40,66 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> SegmentLog:
 def test_the_first_record_that_is_not_older(
     log: SegmentLog, timestamp: int, found: tuple[int, int] | None
 ) -> None:
-    assert first_from(timestamp, log, log.end_offset) == found
+    assert first_from(timestamp, log, log.end_offset, Event()) == found
 
 
 def test_the_first_of_the_records_with_the_largest_timestamp(log: SegmentLog) -> None:
-    assert latest(log, log.end_offset) == (400, 5)
+    assert latest(log, log.end_offset, Event()) == (400, 5)
 
 
 def test_records_from_the_high_watermark_on_are_not_looked_at(log: SegmentLog) -> None:
-    assert first_from(301, log, 5) is None
-    assert latest(log, 5) == (300, 1)
-    assert latest(log, 0) is None
+    assert first_from(301, log, 5, Event()) is None
+    assert latest(log, 5, Event()) == (300, 1)
+    assert latest(log, 0, Event()) is None
 
 
 def test_a_batch_that_cannot_be_unpacked_is_stood_for_by_its_first_record(tmp_path: Path) -> None:
     log = SegmentLog(tmp_path / "orders-0")
     log.append(with_attributes(batch_of((100, b"not"), (200, b"gzip")), 1))
     for search in (partial(first_from, 150), latest):
-        assert search(log, log.end_offset) == (200, 0)
+        assert search(log, log.end_offset, Event()) == (200, 0)
+
+
+def test_closed_segments_that_are_known_to_be_too_old_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SegmentLog(tmp_path / "orders-0", segment_bytes=100)
+    for timestamp in (100, 300, 200):
+        log.append(batch_of((timestamp, b"x" * 40)))
+    assert first_from(400, log, log.end_offset, Event()) is None
+    walked: list[int] = []
+    walk = Segment.walk
+
+    def noted(segment: Segment, at: int = 0, *, checked: bool = False) -> object:
+        walked.append(segment.base_offset)
+        return walk(segment, at, checked=checked)
+
+    monkeypatch.setattr(Segment, "walk", noted)
+    assert first_from(301, log, log.end_offset, Event()) is None
+    assert walked == [2]
+    walked.clear()
+    assert first_from(250, log, log.end_offset, Event()) == (300, 1)
+    assert walked == [1]
+
+
+def test_a_segment_that_is_written_again_after_a_cut_is_read_again(tmp_path: Path) -> None:
+    log = SegmentLog(tmp_path / "orders-0", segment_bytes=150)
+    for timestamp in (100, 200, 300):
+        log.append(batch_of((timestamp, b"x" * 40)))
+    assert first_from(400, log, log.end_offset, Event()) is None
+    log.truncate(1)
+    for timestamp in (400, 100, 100):
+        log.append(batch_of((timestamp, b"x")))
+    assert first_from(400, log, log.end_offset, Event()) == (400, 1)
+
+
+def test_a_search_ends_when_it_is_stopped_or_its_log_is_closed(log: SegmentLog) -> None:
+    stopping = Event()
+    stopping.set()
+    for search in (partial(first_from, 150), latest):
+        with pytest.raises(SearchStopped):
+            search(log, log.end_offset, stopping)
+    log.closing.set()
+    for search in (partial(first_from, 150), latest):
+        with pytest.raises(SearchStopped):
+            search(log, log.end_offset, Event())
