@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 from uuid import UUID
 
@@ -318,3 +319,22 @@ async def test_the_topic_can_neither_be_created_nor_deleted(served: Served) -> N
     )
     assert deleted.responses[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert served.topics.catalog.get(TOPIC) is not None
+
+
+async def test_a_search_keeps_nobody_from_reading(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end = Event(), Event()
+
+    def slowly(_timestamp: int, _log: SegmentLog, _up_to: int, _stopping: Event) -> None:
+        begun.set()
+        may_end.wait(10)
+
+    monkeypatch.setattr("coordinator_server.topics.service.first_from", slowly)
+    await served.write(record("a"))
+    asking = asyncio.create_task(served.offset_at(1))
+    await asyncio.to_thread(begun.wait, 10)
+    async with asyncio.timeout(5):
+        assert (await served.read()).records
+    may_end.set()
+    assert await asking == (-1, -1)
