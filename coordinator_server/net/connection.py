@@ -150,19 +150,25 @@ class Connection(Flushed):
         hub.connections.discard(self)
         hub.context.counters.connections -= 1
         hub.context.counters.connections_closed[why] += 1
+        is_over = bool(self.closing_why or session.ended or hub.is_draining)
+        if is_over or session.is_idle:
+            session.abandon()
+            if self._task is not None:
+                self._task.cancel()
+            self._make_room()
+            return
         leaving = Leaving(session, self._task, hub.turns, hub.clock, self._left)
         hub.leaving.add(leaving)
-        if self.closing_why or session.ended or hub.is_draining:
-            leaving.end()
-        else:
-            leaving.begin()
+        leaving.begin()
 
     def _left(self, leaving: Leaving) -> None:
         """It had its place until now: who comes and goes must not leave more than may be there."""
-        hub = self._hub
-        hub.leaving.discard(leaving)
-        hub.limits.release(self._host)
-        hub.note_if_empty()
+        self._hub.leaving.discard(leaving)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        self._hub.limits.release(self._host)
+        self._hub.note_if_empty()
 
     # --- what the session calls ---
 

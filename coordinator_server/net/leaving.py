@@ -103,19 +103,23 @@ class Leaving(Flushed):
     # --- the rest ---
 
     def _go_on(self) -> None:
+        """Serve some of what waits: others have their turns, too."""
         session = self._session
-        while session.ended is None and (self._gives_up() or session.is_ready):
+        if self._is_in_vain():
+            session.current = None
+            if self._task is not None:
+                self._task.cancel()
+        if session.is_ready:
             session.proceed(self._clock.monotonic_ms())
             session.take()
-        if session.ended is not None or session.current is None:
+        if session.ended is not None or session.is_idle:
             self.end()
+        elif session.is_ready or self._is_in_vain():
+            self._turns.add(self)
 
-    def _gives_up(self) -> bool:
-        """Whether the request in progress was in vain, and is given up now."""
+    def _is_in_vain(self) -> bool:
+        """Whether nobody needs what is in progress."""
         current = self._session.current
-        if current is None or not (current.api_key in _IN_VAIN or isinstance(current, LateCall)):
+        if current is None:
             return False
-        if self._task is not None:
-            self._task.cancel()
-        self._session.current = None
-        return True
+        return current.api_key in _IN_VAIN or isinstance(current, LateCall)

@@ -165,6 +165,11 @@ class Session:
         return data
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in progress, and nothing waits."""
+        return self.current is None and not self._waiting
+
+    @property
     def is_ready(self) -> bool:
         """Whether `proceed` would serve a request."""
         return bool(self._waiting) and self.current is None and not self.is_congested
