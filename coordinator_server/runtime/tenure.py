@@ -356,8 +356,13 @@ class Tenure:
 
     def _look(self) -> None:
         self._watchdog = None
+        if self.ended:
+            return
         begun = self.writer.oldest_begun
-        if self.ended or begun is None:
+        if begun is None:
+            if self.writer.is_open:
+                # The log is asked after this: its time begins now.
+                self._watch()
             return
         if self._world.clock.monotonic_ms() - begun >= self._world.write_timeout_ms:
             self.end(Failure.TIMED_OUT, TimeoutError("the log does not answer"))

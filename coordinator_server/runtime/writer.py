@@ -94,9 +94,13 @@ class Writer:
 
     @property
     def oldest_begun(self) -> int | None:
-        """When the oldest append got its first record (monotonic milliseconds), if there is one."""
-        is_any = self._is_in_flight or self._open is not None
-        return self._appends[0].begun if is_any else None
+        """When the oldest append in flight got its first record (monotonic milliseconds)."""
+        return self._appends[0].begun if self._is_in_flight else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an append leaves at the end of this turn."""
+        return self._open is not None
 
     @property
     def _is_in_flight(self) -> bool:
