@@ -5,7 +5,7 @@ answers leave in the order of the requests. What cannot be understood ends the c
 the requests before it have been answered; `ended` then says why.
 """
 
-from collections import Counter, deque
+from collections import deque
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
@@ -17,6 +17,7 @@ from coordinator_server.net.call import SessionCall
 from coordinator_server.net.context import SessionContext, Shell
 from coordinator_server.net.familiar import Familiar
 from coordinator_server.net.large import COUNTED_BODY, LARGE_BODY, decode_large, refuse_too_many
+from coordinator_server.net.measuring import measure
 from coordinator_server.ports import ANONYMOUS, Caller, Principal
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, Malformed
@@ -147,7 +148,7 @@ class Session:
         finally:
             self._is_working = False
         if self._served:
-            self._measure()
+            measure(self._served, _seconds() - self._began, self._context.counters)
         if self.current is None and not waiting:
             self._behind = 0
             if self._broken is not None or self._is_draining:
@@ -414,18 +415,6 @@ class Session:
             self._shell.wake()
             if self._is_draining or self._broken is not None:
                 self._settle()
-
-    def _measure(self) -> None:
-        """Requests of one chunk are measured together: each has taken its share of the time."""
-        served = self._served
-        share = (_seconds() - self._began) / len(served)
-        apis = self._context.counters.apis
-        if len(served) == 1:
-            apis[served[0]].seconds.observe(share)
-        else:
-            for api_key, times in Counter(served).items():
-                apis[api_key].seconds.observe(share, times)
-        served.clear()
 
     def _settle(self) -> None:
         """End what was to end once nothing is in progress any more."""

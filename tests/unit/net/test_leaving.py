@@ -8,6 +8,7 @@ import pytest
 
 from coordinator_server.api import registry
 from coordinator_server.net import leaving
+from coordinator_server.net.session import MOST_AT_ONCE
 from protocol.api_keys import ApiKey
 from tests.support.conversation import (
     FIND,
@@ -62,12 +63,13 @@ async def test_a_request_runs_on_and_those_behind_it_are_served_when_their_clien
 ) -> None:
     slow, world = Slow(monkeypatch), await start()
     client = await world.connect()
-    client.send(FIND, FIND, heartbeat(3))
+    many = 3 * MOST_AT_ONCE
+    client.send(FIND, FIND, *(heartbeat(number) for number in range(many)))
     await gone(world, client, lambda: len(slow.begun) == 1)
     slow.may_end.set()
     await world.until(lambda: left(world) == 0)
     assert slow.ended == ["done", "done"]
-    assert len(world.coordinator.submitted) == 1
+    assert len(world.coordinator.submitted) == many
     assert world.counters.connections_closed == {"client_closed": 1}
 
 
