@@ -5,7 +5,7 @@ from typing import Final
 
 from coordinator_server.config import Config
 from coordinator_server.group.context import Limits
-from coordinator_server.observe.flapping import FlappingLimits
+from coordinator_server.observe.findings import FlappingLimits
 from coordinator_server.observe.groupseries import GroupChoice
 from coordinator_server.storage.segments.cleaner import CleanerSettings
 

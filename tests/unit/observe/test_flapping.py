@@ -17,15 +17,14 @@ from coordinator_server.group.reasons import (
     RemovalReason,
     Round,
 )
-from coordinator_server.observe.flapping import (
-    MAX_GROUPS,
+from coordinator_server.observe.findings import (
     Finding,
     FindingKind,
-    Flapping,
     FlappingLimits,
     LikelyCause,
     Subject,
 )
+from coordinator_server.observe.flapping import MAX_GROUPS, Flapping
 from coordinator_server.observe.forms import finding_form
 
 Make = Callable[..., RebalanceEvent]
@@ -256,3 +255,72 @@ def test_the_text_of_a_client_is_kept_short(make_event: Make) -> None:
     (finding,) = found(rebalances(make_event, [(R.SESSION_EXPIRED, one, None) for one in same]))
     assert finding.value == f"{'y' * 254}\N{HORIZONTAL ELLIPSIS}"
     assert finding.likely_cause is LikelyCause.SESSION_TIMEOUT
+
+
+def test_a_storm_of_a_client_that_is_named_already_gives_no_advice_twice(make_event: Make) -> None:
+    flapping, storm = found(rebalances(make_event, causes(*[R.MEMBER_LEFT] * 11), every_ms=1_000))
+    assert flapping.sentence.endswith("so that restarts cost no rebalance.")
+    assert storm.sentence == (
+        "group 'orders' rebalanced 11 times within 10 minutes, most often because of client 'app'."
+    )
+    assert storm.likely_cause is LikelyCause.RESTART
+
+
+HOUR = 60 * MINUTE
+
+
+def past(
+    make: Make, times: Iterable[int], signs: Iterable[Observation] = (), at: int = NOON + HOUR
+) -> list[Finding]:
+    """What is told at a time of rebalances of the same client."""
+    events = [
+        make(rounds=(Round(R.MEMBER_JOINED, client(number), None),), ended_ms=NOON + time)
+        for number, time in enumerate(times)
+    ]
+    now = [NOON]
+    flapping = Flapping(lambda: now[0], FlappingLimits())
+    for observation in [*events, *signs]:
+        flapping.observe(observation)
+    now[0] = at
+    return flapping.past_findings("orders", events[::-1])
+
+
+def test_what_was_found_is_told_until_its_rebalances_are_forgotten(make_event: Make) -> None:
+    (finding,) = past(make_event, range(0, 8 * MINUTE, MINUTE))
+    assert (finding.value, finding.count) == ("app", 8)
+    assert finding.last_ms == NOON + 7 * MINUTE
+    assert past(make_event, range(0, 5 * MINUTE, MINUTE)) == []
+
+
+def test_what_is_found_now_is_not_told_as_past(make_event: Make) -> None:
+    assert past(make_event, range(0, 8 * MINUTE, MINUTE), at=NOON + 9 * MINUTE) == []
+
+
+def test_the_same_finding_of_several_windows_is_told_once_as_it_was_last(make_event: Make) -> None:
+    times = [*range(0, 8 * MINUTE, MINUTE), *range(20 * MINUTE, 27 * MINUTE, MINUTE)]
+    (finding,) = past(make_event, times)
+    assert (finding.count, finding.first_ms) == (7, NOON + 20 * MINUTE)
+
+
+def test_a_past_finding_counts_all_of_its_window_though_others_went_on(make_event: Make) -> None:
+    events = rebalances(make_event, causes(*[R.MEMBER_LEFT] * 8), every_ms=1_000)
+    other = Round(R.MEMBER_JOINED, client(9, "other", "/10.0.0.9"), None)
+    late = make_event(rounds=(other,), ended_ms=NOON + 10 * MINUTE + 1_500)
+    log = [event for event in [*events, late] if isinstance(event, RebalanceEvent)]
+    flapping = Flapping(lambda: NOON + HOUR, FlappingLimits())
+    (finding,) = flapping.past_findings("orders", log[::-1])
+    assert (finding.count, finding.value) == (8, "app")
+
+
+def test_a_past_finding_still_knows_the_signs_that_no_rebalance_has(make_event: Make) -> None:
+    removed = [MemberRemoved("orders", RemovalReason.JOIN_TIMEOUT, client(n)) for n in range(60)]
+    (finding,) = past(make_event, [0] * 8, removed)
+    assert finding.likely_cause is LikelyCause.POLL_INTERVAL
+
+
+def test_signs_are_kept_of_so_many_groups_only(make_event: Make) -> None:
+    flapping = Flapping(lambda: NOON)
+    for number in range(MAX_GROUPS + 1):
+        name = f"group-{number}"
+        flapping.observe(MemberRemoved(name, RemovalReason.JOIN_TIMEOUT, client(1)))
+    assert len(flapping._signs) == MAX_GROUPS
