@@ -101,7 +101,7 @@ class App:
         self.counters = Counters()
         self._soon = SoonInLoop()
         self.timeline = Timeline(self._past)
-        self.refusals = Refusals()
+        self.refusals = Refusals(self._clock.wall_ms)
         self.events = EventStream()
         self._admin_token = admin_token(config)
         limits = flapping_limits(config)

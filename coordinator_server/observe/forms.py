@@ -15,8 +15,8 @@ from coordinator_server.group.reasons import (
     Round,
     Waited,
 )
-from coordinator_server.observe.flapping import Finding
-from coordinator_server.observe.refusals import Refusal
+from coordinator_server.observe.findings import Finding
+from coordinator_server.observe.refusals import Refusal, Removed
 from coordinator_server.observe.status import (
     Awaited,
     GroupStatus,
@@ -164,7 +164,7 @@ def offset_form(offset: OffsetStatus) -> Form:
 
 def refused_form(refused: Refused) -> Form:
     """A refused request, as it is announced: one, the first of its kind."""
-    return refusal_form(Refusal(refused, 1, refused.at_ms))
+    return refusal_form(Refusal(refused, 1, refused.at_ms, refused.member, refused.detail))
 
 
 def refusal_form(refusal: Refusal) -> Form:
@@ -175,11 +175,17 @@ def refusal_form(refusal: Refusal) -> Form:
         "api": refusal.first.api,
         "error": refusal.first.error,
         "rule": refusal.first.rule,
-        "detail": refusal.first.detail,
-        "member": culprit_form(refusal.first.member),
+        "detail": refusal.detail,
+        "member": culprit_form(refusal.member),
+        "of_all": refusal.first.of_all,
+        "removed": _removed_form(refusal.removed),
         "count": refusal.count,
         "first_ms": refusal.first.at_ms,
     }
+
+
+def _removed_form(removed: Removed | None) -> Form | None:
+    return removed and {"at_ms": removed.at_ms, "reason": removed.reason.value}
 
 
 def finding_form(finding: Finding) -> Form:

@@ -37,13 +37,22 @@ def error(status: int, message: str, **more: Any) -> web.Response:
     return web.json_response({"error": message, **more}, status=status)
 
 
-def whole_number(query: Mapping[str, str], name: str, default: int, *, least: int = 0) -> int:
+def whole_number(
+    query: Mapping[str, str],
+    name: str,
+    default: int,
+    *,
+    least: int = 0,
+    most: int | None = None,
+) -> int:
     """A parameter of the query. Raises BadRequest."""
     text = query.get(name)
     if text is None:
         return default
-    if not text.isascii() or not text.isdecimal() or len(text) > 18 or int(text) < least:
-        raise BadRequest(f"{name}={text!r}: expected a whole number of at least {least}")
+    is_number = text.isascii() and text.isdecimal() and len(text) <= 18
+    if not is_number or int(text) < least or (most is not None and int(text) > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise BadRequest(f"{name}={text!r}: expected a whole number {bounds}")
     return int(text)
 
 

@@ -24,8 +24,10 @@ from coordinator_server.observe.forms import (
 from coordinator_server.observe.http_answers import error, stream, whole_number
 from coordinator_server.observe.sources import Sources
 
-MAX_EVENTS = 100
-"""Rebalances in one answer: each may name hundreds of members."""
+EVENTS = 100
+"""Rebalances in one answer, if a request does not say how many it wants."""
+MAX_EVENTS = 1_000
+"""As many as the log keeps of a group."""
 HOUR_MS = 3_600_000
 MAX_LISTED = 100_000
 """Groups in one answer, if a request does not say how many it wants."""
@@ -114,45 +116,45 @@ class GroupRoutes:
             }
         )
 
-    async def _timeline_of(self, request: web.Request) -> web.Response:
+    async def _timeline_of(self, request: web.Request) -> Any:
         group_id = request.match_info["group_id"]
         since = whole_number(request.query, "since_ms", 0)
-        limit = min(whole_number(request.query, "limit", MAX_EVENTS, least=1), MAX_EVENTS)
-        story = self._story(group_id, limit, since)
-        if story is None:
-            return _unknown(group_id)
-        return web.json_response({"group": group_id, **story})
+        return await self._tell(request, group_id, {"group": group_id}, since)
 
-    async def _why(self, request: web.Request) -> web.Response:
+    async def _why(self, request: web.Request) -> Any:
         group_id = request.match_info["group_id"]
         status = self._status.group(group_id)
-        story = self._story(group_id)
-        if story is None:
-            return _unknown(group_id)
         form: Form = status_form(status) if status else {"group": group_id, "state": None}
-        return web.json_response({**form, **story, "waiting": self._waiting_form(group_id)})
+        return await self._tell(
+            request, group_id, {**form, "waiting": self._waiting_form(group_id)}
+        )
 
     async def _waiting(self, request: web.Request) -> web.Response:
         group_id = request.match_info["group_id"]
         form = self._waiting_form(group_id)
         return _unknown(group_id) if form is None else web.json_response(form)
 
-    def _story(self, group_id: str, limit: int = MAX_EVENTS, since_ms: int = 0) -> Form | None:
-        """What happened to a group, which may be gone; None where nothing is known."""
-        events = self._timeline.of(group_id, limit)
+    async def _tell(
+        self, request: web.Request, group_id: str, head: Form, since_ms: int = 0
+    ) -> Any:
+        """What happened to a group, which may be gone; each rebalance may name hundreds."""
+        limit = whole_number(request.query, "limit", EVENTS, least=1, most=MAX_EVENTS)
+        looked_at = self._timeline.of(group_id, max(limit, EVENTS))
         current = self._timeline.current(group_id)
         refusals = self._refusals.of(group_id)
-        known = events or current or refusals or self._status.summary(group_id)
-        if not known:
-            return None
-        return {
+        if not (looked_at or current or refusals or self._status.summary(group_id)):
+            return _unknown(group_id)
+        past = self._flapping.past_findings(group_id, looked_at)
+        form = {
+            **head,
             "current": started_form(current) if current else None,
-            "rebalances": [
-                rebalance_form(event) for event in events if event.started_ms >= since_ms
-            ],
             "refusals": [refusal_form(refusal) for refusal in refusals],
             "findings": self._findings(group_id),
+            "past_findings": [finding_form(finding) for finding in past],
+            "total": self._timeline.total(group_id),
         }
+        told = (rebalance_form(e) for e in looked_at[:limit] if e.started_ms >= since_ms)
+        return await stream(request, f'{json.dumps(form)[:-1]}, "rebalances": ', told, "}")
 
     def _waiting_form(self, group_id: str) -> Form | None:
         waiting = self._status.waiting(group_id)

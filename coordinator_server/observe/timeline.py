@@ -84,6 +84,12 @@ class Timeline:
         merged = sorted((*past, *others), key=lambda event: event.ended_ms)
         return merged[::-1][:limit]
 
+    def total(self, group_id: str) -> int:
+        """How many finished rebalances of a group are known."""
+        if self._others.get(group_id):
+            return len(self.of(group_id))
+        return 0 if self._past is None else len(self._past(group_id))
+
     def count_since(self, group_id: str, since_ms: int) -> int:
         """How many rebalances have ended since (wall-clock milliseconds)."""
         count = 0

@@ -19,7 +19,8 @@ from coordinator_server.group.reasons import (
 )
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.exposition import Exposition
-from coordinator_server.observe.flapping import Flapping, FlappingLimits
+from coordinator_server.observe.findings import FlappingLimits
+from coordinator_server.observe.flapping import Flapping
 from coordinator_server.observe.http import HttpServer
 from coordinator_server.observe.looplag import LoopLag
 from coordinator_server.observe.metrics import CoordinatorCollector, Names, make_registry
@@ -263,7 +264,7 @@ class FakeSide:
         self.admin = FakeAdmin()
         self.events = EventStream()
         self.timeline = Timeline(self.status.past)
-        self.refusals = Refusals()
+        self.refusals = Refusals(lambda: NOW)
         self.flapping = Flapping(lambda: NOW, FlappingLimits(window_ms=10**9, max_by_one=1))
         sources = Sources(
             self.status, self.timeline, self.refusals, self.flapping, lambda: NOW, self.admin

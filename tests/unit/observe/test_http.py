@@ -153,12 +153,39 @@ async def test_a_group_deleted_while_the_list_is_written_is_not_in_it(served: Se
     assert [group["group"] for group in answer["groups"]] == [listed[0], listed[2]]
 
 
-@pytest.mark.parametrize("path", ["/api/groups", "/api/groups/orders/timeline"])
+@pytest.mark.parametrize(
+    ("path", "bounds"),
+    [
+        ("/api/groups", "of at least 1"),
+        ("/api/groups/orders/timeline", "from 1 to 1000"),
+        ("/api/groups/orders/why", "from 1 to 1000"),
+    ],
+)
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1e3", "9" * 30, "²", ""])
-async def test_a_limit_that_is_none_is_refused(served: Served, path: str, value: str) -> None:
+async def test_a_limit_that_is_none_is_refused(
+    served: Served, path: str, bounds: str, value: str
+) -> None:
     code, answer = await served.get(f"{path}?limit={value}")
     assert code == 400
-    assert answer["error"] == f"limit={value!r}: expected a whole number of at least 1"
+    assert answer["error"] == f"limit={value!r}: expected a whole number {bounds}"
+
+
+@pytest.mark.parametrize("what", ["timeline", "why"])
+async def test_as_many_rebalances_are_told_as_the_log_keeps_and_more_are_refused(
+    served: Served, what: str
+) -> None:
+    served.status.events += [
+        rebalance(RebalanceReason.MEMBER_LEFT, ALICE, NOW + number, sequence=number)
+        for number in range(1_000)
+    ]
+    for asked, told in (("", 100), ("?limit=7", 7), ("?limit=1000", 1_000)):
+        _, answer = await served.get(f"/api/groups/orders/{what}{asked}")
+        assert len(answer["rebalances"]) == told
+        assert answer["total"] == 1_000
+    assert await served.get(f"/api/groups/orders/{what}?limit=1001") == (
+        400,
+        {"error": "limit='1001': expected a whole number from 1 to 1000"},
+    )
 
 
 # --- one group ---
@@ -214,6 +241,19 @@ async def test_why_still_tells_of_a_group_that_is_gone(served: Served) -> None:
     assert why["waiting"] is None
     assert (await served.get("/api/groups/orders"))[0] == 404
     assert (await served.get("/api/groups/orders/timeline"))[0] == 200
+
+
+async def test_what_was_found_is_told_when_it_is_over(served: Served) -> None:
+    served.status.events += [
+        rebalance(RebalanceReason.MEMBER_LEFT, ALICE, NOW - 2 * 10**9 + number, sequence=number)
+        for number in range(8)
+    ]
+    for what in ("why", "timeline"):
+        _, answer = await served.get(f"/api/groups/orders/{what}")
+        (past,) = answer["past_findings"]
+        assert answer["findings"] == []
+        assert (past["value"], past["count"]) == ("alice-1", 8)
+        assert past["last_ms"] == NOW - 2 * 10**9 + 7
 
 
 async def test_group_ids_may_have_any_characters(served: Served) -> None:

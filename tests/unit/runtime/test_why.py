@@ -140,7 +140,7 @@ async def test_whoever_waits_when_a_partition_is_lost_is_told_of(desk: Desk) -> 
 
 
 async def test_a_flood_of_refusals_is_told_once() -> None:
-    refusals = Refusals()
+    refusals = Refusals(lambda: 0)
     desk = await Desk().start()
     object.__setattr__(desk.world, "fold_refusal", refusals.fold)
 
@@ -272,7 +272,7 @@ async def test_what_is_kept_of_a_refusal_is_short_whatever_was_sent(desk: Desk) 
     (told,) = refused(desk)
     assert told.member.member_id == f"{'x' * 254}\N{HORIZONTAL ELLIPSIS}"
     assert len(told.detail) <= 1_000
-    refusals = Refusals()
+    refusals = Refusals(lambda: 0)
     refusals.observe(told)
     place = (told.api, told.rule, told.member.member_id, told.detail)
     assert refusals.fold("group", place, 0)
