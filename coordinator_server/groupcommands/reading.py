@@ -32,6 +32,13 @@ STATES = (
 )
 """Kafka's GroupState: a broker that is asked may have groups of kinds this server has not."""
 
+FEW_EVENTS = 10
+"""What `groups why` tells: a page."""
+LOOKED_AT = 100
+"""Rebalances it asks for at least, as the server answers if nobody says how many."""
+MOST_EVENTS = 1_000
+"""As many as the log keeps of a group."""
+
 state_option = click.option(
     "--state",
     "states",
@@ -146,14 +153,21 @@ def _kafka_describe(bootstrap: str | None, group: str) -> Any:
 @groups.command()
 @group_argument
 @url_option
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1, max=MOST_EVENTS),
+    help=f"At most so many refusals and rebalances, alike ones folded. [default: {FEW_EVENTS}]",
+)
 @format_option
-def why(group: str, url: str | None, form: Format) -> None:
-    """Say why GROUP rebalanced and what was refused: reason, culprit, cost, the latest first."""
-    answer = get(url, f"{group_path(group)}/why")
+def why(group: str, url: str | None, limit: int | None, form: Format) -> None:
+    """Say who makes GROUP rebalance, what was refused, and why it rebalanced, the latest first."""
+    # More are looked at than are told: those that are alike make one line.
+    asked = limit if limit is None or form != "text" else max(limit, LOOKED_AT)
+    answer = get(url, f"{group_path(group)}/why" + (f"?limit={asked}" if asked else ""))
     if not show(answer, form):
         from coordinator_server.explain import print_why
 
-        print_why(answer)
+        print_why(answer, limit or FEW_EVENTS)
 
 
 @groups.command()
@@ -172,7 +186,9 @@ def waiting(group: str, url: str | None, form: Format) -> None:
 @groups.command()
 @group_argument
 @url_option
-@click.option("--limit", type=click.IntRange(min=1), default=20, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1, max=MOST_EVENTS), default=20, help="At most so many."
+)
 @format_option
 def timeline(
     group: str,

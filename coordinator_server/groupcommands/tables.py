@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from coordinator_server.explain import age, cause, member_name, when
+from coordinator_server.explain import age, cause, when
+from coordinator_server.membernames import member_name
 
 Form = Mapping[str, Any]
 

@@ -19,6 +19,7 @@ ALICE = {
     "client_id": "alice",
     "client_host": "/10.0.0.1",
 }
+CAROL = {**ALICE, "member_id": "carol-1", "client_id": "carol", "client_host": "/10.0.0.3"}
 EVENT = {
     "group": "a/b",
     "reason": "member_joined",
@@ -35,7 +36,7 @@ EVENT = {
     "members_after": 2,
     "joined": [BOB],
     "left": [],
-    "evicted": [ALICE] * 7,
+    "evicted": [CAROL] * 7,
     "waited_for": [{**ALICE, "waited_ms": 35}],
     "rounds": [
         {"reason": "member_joined", "culprit": BOB, "client_reason": "rolling upgrade"},

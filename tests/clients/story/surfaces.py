@@ -23,12 +23,10 @@ Told = Mapping[str, list[str]]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 _BECAUSE = re.compile(
-    r"^  because (?P<reason>\w+) by (?P<member>\S+)(?: \[(?P<instance>.+)\])?"
-    r"(?: of client (?P<client>.+))? at \S+$",
+    r"^  because (?P<reason>\w+) by (?P<client>.+?)(?:-[0-9a-f]+\u2026)?"
+    r"(?: \[(?P<instance>.+)\])? at \S+$",
     re.MULTILINE,
 )
-_SUFFIX = len("-00000000-0000-0000-0000-000000000000")
-"""What the server appends to a client id to make a member id of it."""
 
 
 def read_all(story: Story) -> dict[str, Told]:
@@ -80,12 +78,9 @@ def _cli(story: Story) -> Told:
 
 def _why(server: ServerProcess, group: str) -> list[str]:
     url = f"http://127.0.0.1:{server.http_port}"
-    out = _run("groups", "why", group, "--url", url)
-    lines = []
-    for found in _BECAUSE.finditer(out):
-        client = found["client"] or found["member"][:-_SUFFIX]
-        lines.append(said(found["reason"], client, found["instance"]))
-    return lines[::-1]
+    out = _run("groups", "why", group, "--url", url, "--limit", "100")
+    found = _BECAUSE.finditer(out)
+    return [said(each["reason"], each["client"], each["instance"]) for each in found][::-1]
 
 
 def _run(*arguments: str) -> str:
