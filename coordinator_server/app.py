@@ -22,6 +22,7 @@ from coordinator_server.net.listener import SocketServer
 from coordinator_server.observe import log
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.fanout import Fanout, Observer
+from coordinator_server.observe.findingwatch import FindingWatch
 from coordinator_server.observe.flapping import Flapping
 from coordinator_server.observe.grouplines import GroupLines
 from coordinator_server.observe.groupseries import GroupTallies, TopicSource
@@ -106,6 +107,7 @@ class App:
         self._admin_token = admin_token(config)
         limits = flapping_limits(config)
         self.flapping = Flapping(self._clock.wall_ms, limits, self._past, self._is_elsewhere)
+        self._watch = FindingWatch(self.flapping.each, self.report)
         self._cleaner: Cleaner | None = None
         self._loads: Callable[[], Mapping[int, tuple[int, int]]] = dict
         self._log_sizes: Callable[[], Mapping[int, tuple[int, int]]] = dict
@@ -272,6 +274,7 @@ class App:
                 self.directory.bound(name, port)
             await self.coordinator.start()
             self._sweeper.start()
+            self._watch.start()
             if self._cleaner is not None:
                 self._cleaner.start()
             await self.server.serve()
@@ -363,6 +366,7 @@ class App:
             async with asyncio.timeout(STOP_SECONDS):
                 self.server.stop_accepting()
                 self._sweeper.stop()
+                self._watch.stop()
                 self.topics.release()
                 if self._cleaner is not None:
                     await self._cleaner.stop()
