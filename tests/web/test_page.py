@@ -2,15 +2,22 @@
 
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Browser, Page, expect
 
-from coordinator_server.group.reasons import Culprit, RebalanceReason, Refused
+from coordinator_server.group.reasons import (
+    Culprit,
+    MemberRemoved,
+    RebalanceReason,
+    Refused,
+    RemovalReason,
+)
 from coordinator_server.observe.status import GroupSummary
-from tests.support.web import ALICE, NOW, FakeSide, rebalance
+from tests.support.web import ALICE, BOB, CAROL, NOW, REFUSED, FakeSide, rebalance
 
 EVIL = '<img src=x onerror="alert(1)">'
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -112,6 +119,33 @@ async def test_refusals_waiting_and_offsets_are_said(page: Page, side: FakeSide)
     offsets = await rows(page, "Committed")
     assert offsets[0][2].replace("\u202f", "") == "1234567"
     assert offsets[0][4] == "in use"
+
+
+async def test_what_all_were_told_and_what_became_of_an_unknown_member_are_said(
+    page: Page, side: FakeSide
+) -> None:
+    side.refusals.observe(replace(REFUSED, of_all=True, rule="rebalance_under_way"))
+    side.refusals.observe(MemberRemoved("orders", RemovalReason.SESSION_EXPIRED, CAROL))
+    stranger = CAROL._replace(client_id="", client_host="")
+    side.refusals.observe(replace(REFUSED, rule="member_unknown", member=stranger))
+    await show(page, side, GROUP)
+    unknown, told_to_all, _ = await rows(page, "Refused")
+    assert told_to_all[1].startswith("members, first bob")
+    assert unknown[1] == "carol 10.0.0.3"
+    assert unknown[3].startswith("its session had expired at ")
+
+
+async def test_what_was_found_is_shown_with_its_end_when_it_is_over(
+    page: Page, side: FakeSide
+) -> None:
+    start = NOW - 2 * 10**9
+    side.status.events = [
+        rebalance(RebalanceReason.MEMBER_LEFT, BOB, start + number, sequence=number)
+        for number in range(8)
+    ]
+    await show(page, side, GROUP)
+    past = page.locator("#findings li").last
+    await expect(past).to_have_text(re.compile(r"^until .*: member 'bob-1' made group 'orders'"))
 
 
 async def test_ages_count_while_nothing_else_happens(page: Page, side: FakeSide) -> None:

@@ -150,7 +150,7 @@ const gone = (id) => (error) => {
 function drawGroup(group, story) {
   show('head', [group.state, group.generation, group.members.length, group.protocol, group.leader, group.state_since_ms], () => head(group));
   show('waiting', group.waiting, () => waiting(group.waiting));
-  show('findings', story.findings, () => findings(story.findings, false));
+  show('findings', [story.findings, story.past_findings], () => findings(story.findings, false, story.past_findings));
   show('timeline', [story.current, story.rebalances, group.members.map((member) => member.member_id)], () => section('timeline', 'Rebalances', null,
     timeline(story, group.members, serverNow()), rebalances(story.rebalances)));
   show('refusals', story.refusals, () => refusals(story.refusals));

@@ -1,7 +1,7 @@
 // The tables of a group: rebalances, refusals, waiting, members, offsets.
 
 import { clock, h, section, table } from './dom.js';
-import { memberName, number, reasonChip, shortName, span, timeOfDay, when, words } from './words.js';
+import { memberName, number, reasonChip, removal, shortName, span, timeOfDay, when, words } from './words.js';
 
 const NAMED = 4;
 
@@ -46,8 +46,12 @@ export function rebalances(events) {
   });
 }
 
-/** Who asked; requests of operators have names in small letters. */
+/** Who asked; what all members were told names the first. Requests of operators have names in small letters. */
 function asker(refusal) {
+  return refusal.of_all ? ['members, first ', whoAsked(refusal)] : whoAsked(refusal);
+}
+
+function whoAsked(refusal) {
   const { member_id: id, client_id: client, group_instance_id: instance } = refusal.member;
   const isOperator = refusal.api === refusal.api.toLowerCase();
   return id || client || instance || isOperator ? memberName(refusal.member) : h('span', { class: 'quiet' }, 'a client');
@@ -60,7 +64,7 @@ export function refusals(list) {
     refusal.count > 1 ? `${timeOfDay(refusal.first_ms)} – ${timeOfDay(refusal.at_ms)}` : when(refusal.at_ms),
     asker(refusal),
     [h('code', {}, refusal.error), h('div', { class: 'quiet' }, `to ${refusal.api}`)],
-    refusal.detail,
+    refusal.removed ? `${removal(refusal.removed.reason)} at ${timeOfDay(refusal.removed.at_ms)}` : refusal.detail,
     number(refusal.count ?? 1),
   ]);
   return section('refusals', 'Refused requests', 'why a member got an error',
@@ -118,10 +122,11 @@ export function offsets(list) {
     table('Committed offsets', columns, rows, { empty: 'Nothing is committed.', narrow: 'plain' }));
 }
 
-/** Flapping members and storms, each a sentence. */
-export function findings(list, link) {
-  if (!list?.length) return null;
-  const items = list.map((finding) => h('li', {},
+/** Flapping members and storms, each a sentence; those of the past with their end. */
+export function findings(list, link, past = []) {
+  if (!list?.length && !past.length) return null;
+  const items = [...list, ...past].map((finding) => h('li', {},
+    past.includes(finding) ? h('span', { class: 'quiet' }, `until ${when(finding.last_ms)}: `) : null,
     link ? [h('a', { href: `#/groups/${encodeURIComponent(finding.group)}` }, finding.group), ' '] : null,
     finding.sentence));
   return h('div', { class: 'findings' }, section('findings', 'Worth a look', null, h('ul', {}, items)));

@@ -29,6 +29,19 @@ const FAMILY = {
 /** The families of reasons, for the legend. */
 export const families = () => Object.entries(FAMILIES);
 
+const REMOVALS = {
+  left: 'it had left',
+  session_expired: 'its session had expired',
+  join_timeout: 'it had been given up: it did not join again in time',
+  sync_timeout: 'it had been given up: it did not send SyncGroup in time',
+  pending_expired: 'it had not used its member id in time',
+  admin_removed: 'an operator had removed it',
+  over_capacity: 'it had been turned away from the full group',
+};
+
+/** What had become of a member that is unknown. */
+export const removal = (reason) => REMOVALS[reason] ?? `it was removed: ${words(reason)}`;
+
 /** The family of a reason: its colour, pattern and mark. */
 export const family = (reason) => FAMILY[reason] ?? 'ruled';
 
