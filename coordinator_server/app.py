@@ -335,14 +335,8 @@ class App:
         return {name: topic.partitions for name, topic in self._catalog.topics().items()}
 
     def _sources(self) -> Sources:
-        return Sources(
-            self.status,
-            self.timeline,
-            self.refusals,
-            self.flapping,
-            self._clock.wall_ms,
-            self.admin,
-        )
+        status, wall_ms = self.status, self._clock.wall_ms
+        return Sources(status, self.timeline, self.refusals, self.flapping, wall_ms, self.admin)
 
     @property
     def http_port(self) -> int | None:

@@ -267,7 +267,7 @@ _SIGNS_TO_COUNT: Final = 3
 
 
 def _sentence(case: _Case, count: int, window_ms: int, cause: LikelyCause | None) -> str:
-    minutes = f"{window_ms / 60_000:g} minutes"
+    minutes = "1 minute" if window_ms == 60_000 else f"{window_ms / 60_000:g} minutes"
     who = f"{case.subject.value} {case.value.removeprefix('/')!r}"
     advice = "" if cause is None else f"; {_ADVICE[cause]}"
     if case.kind is FindingKind.REBALANCE_STORM:
