@@ -6,6 +6,7 @@ older versions or unusual form - is left to whoever reads records one by one.
 
 from collections.abc import Iterator, Mapping
 from struct import Struct
+from typing import Final
 
 from protocol.errors import Malformed
 from protocol.offset_value import TOPIC_ID_TAG
@@ -66,6 +67,10 @@ class OffsetRun:
         return place is not None
 
 
+_SHORTEST_KEY: Final = 2 * 4
+"""As a varint has it: with its partition. Compiled, a slice that ends before it begins raises."""
+
+
 def _plain_commits(body: bytes, at: int, count: int) -> Iterator[tuple[int, int, int, int]]:
     """Where keys, their partitions and values begin, and values end, up to the first other record.
 
@@ -101,6 +106,7 @@ def _plain_commits(body: bytes, at: int, count: int) -> Iterator[tuple[int, int,
             if (
                 (size | key_size | value_size) & 1
                 or size > 0x3FFF
+                or key_size < _SHORTEST_KEY
                 or key_at - time_at > 12
                 or at + (value_size >> 1) != value_end
                 or body[value_end]

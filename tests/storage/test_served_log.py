@@ -321,6 +321,7 @@ async def test_the_topic_can_neither_be_created_nor_deleted(served: Served) -> N
     assert served.topics.catalog.get(TOPIC) is not None
 
 
+@pytest.mark.interpreted
 async def test_a_search_keeps_nobody_from_reading(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

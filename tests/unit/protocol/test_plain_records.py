@@ -121,6 +121,9 @@ SIZE = len(commit()) - 1
 ODD = {
     "time of ten bytes": commit(time=padded(0, 9)),
     "time of eleven bytes": commit(time=padded(0, 10)),
+    "a key that is shorter than a partition": (
+        b"<\0\0\0\0" + b"0\0\4" + bytes(12) + b"\1" + bytes(10)
+    ),
     "headers, -1 of them": commit(headers=b"\1"),
     "one header": commit(headers=b"\2\2n\2v"),
     "negative size": commit(size=bytes((SIZE << 1 | 1,))),
