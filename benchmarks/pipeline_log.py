@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from protocol import history, records, subscription
-from protocol.batch import Header, LogRecord, build_batch
+from protocol.batch import LogRecord, build_batch
 from protocol.java import partition_for
 from protocol.offset_value import OffsetCommitValue
 
@@ -70,7 +70,7 @@ class Group:
         value = records.GroupMetadataValue(
             "consumer", self.generation, "range", self.members[0], at - 5, self._metadata()
         )
-        headers: tuple[Header, ...] = (
+        headers: tuple[tuple[str, bytes], ...] = (
             ("rb.reason", reason.encode()),
             ("rb.member", culprit.encode()),
             ("rb.client", culprit.rsplit("-", 1)[0].encode()),

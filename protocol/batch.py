@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from protocol.errors import Malformed
+from protocol.record_headers import NO_HEADERS, Header, PackedHeaders, packed_headers
 from protocol.varints import TABULATED, VARINTS, varint
-from protocol.writing import Words
 
 MAGIC: Final = 2
 HEADER_BYTES: Final = 61
@@ -36,8 +36,6 @@ _crc32c: Final = crc32c
 """A name of our own is not looked up for every batch, when compiled."""
 _FRAMING: Final = 16
 """At least what a short record has beside its key and value."""
-
-Header = tuple[str, bytes]
 
 
 @dataclass(slots=True)
@@ -118,7 +116,11 @@ def build_batch(records: Sequence[LogRecord], base_offset: int = 0, leader_epoch
     body = b"".join(
         [
             encoded_record(
-                place, record.key, record.value, record.headers, record.timestamp - base_timestamp
+                place,
+                record.key,
+                record.value,
+                packed_headers(record.headers),
+                record.timestamp - base_timestamp,
             )
             for place, record in enumerate(records)
         ]
@@ -156,55 +158,39 @@ def encoded_record(
     place: int,
     key: bytes | None,
     value: bytes | None,
-    headers: Sequence[Header] = (),
+    headers: PackedHeaders = NO_HEADERS,
     timestamp_delta: int = 0,
 ) -> bytes:
     """A record as it stands in a batch; `place` counts from 0, a value of None is a tombstone."""
     if (
         value is None
-        or headers
         or timestamp_delta
         or key is None
-        or len(key) + len(value) + place >= TABULATED - _FRAMING
+        or len(key) + len(value) + len(headers) + place >= TABULATED - _FRAMING
     ):
         return _unusual_record(place, key, value, headers, timestamp_delta)
     number, key_size, value_size = VARINTS[place], VARINTS[len(key)], VARINTS[len(value)]
-    size = 3 + len(number) + len(key_size) + len(key) + len(value_size) + len(value)
-    return b"".join((VARINTS[size], b"\0\0", number, key_size, key, value_size, value, b"\0"))
+    size = 2 + len(number) + len(key_size) + len(key) + len(value_size) + len(value) + len(headers)
+    return b"".join((VARINTS[size], b"\0\0", number, key_size, key, value_size, value, headers))
 
 
 def _unusual_record(
     place: int,
     key: bytes | None,
     value: bytes | None,
-    headers: Sequence[Header],
+    headers: PackedHeaders,
     timestamp_delta: int,
 ) -> bytes:
-    """A record with nulls, headers or a time of its own, or a long one."""
+    """A record with nulls or a time of its own, or a long one."""
     parts = [b"\0", varint(timestamp_delta), varint(place)]
     parts += _NULL if key is None else (varint(len(key)), key)
     parts += _NULL if value is None else (varint(len(value)), value)
-    parts.append(varint(len(headers)))
-    for name, blob in headers:
-        size = len(blob)
-        # One by one: to take over a tuple costs a list more.
-        parts.append(_HEADER_NAMES[name])
-        parts.append(VARINTS[size] if size < TABULATED else varint(size))
-        parts.append(blob)
+    parts.append(headers)
     body = b"".join(parts)
     return varint(len(body)) + body
 
 
 _NULL: Final = (b"\x01",)
-
-
-def _header_name(name: str) -> bytes:
-    raw = name.encode()
-    return varint(len(raw)) + raw
-
-
-_HEADER_NAMES: Final = Words(_header_name)
-"""A record has a dozen of them."""
 
 
 # --- walking ---

@@ -8,11 +8,11 @@ from protocol.batch import (
     LOG_APPEND_TIME,
     NO_PRODUCER_ID,
     BatchHeader,
-    Header,
     LogRecord,
 )
 from protocol.compression import decompress
 from protocol.errors import Malformed
+from protocol.record_headers import Header
 from protocol.varints import read_varint
 
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024

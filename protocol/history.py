@@ -240,17 +240,20 @@ def _lists(value: RebalanceHistoryValue) -> tuple[Sequence[object], ...]:
 
 
 def _encode(value: RebalanceHistoryValue) -> bytes:
-    numbers: dict[HistoryMember, int] = {value.culprit: 0}
+    culprit = value.culprit
+    numbers: dict[HistoryMember, int] = {culprit: 0}
     told = [uvarint(len(value.waited_for) + 1)]
     for member, waited_ms in value.waited_for:
         told += (_number(numbers, member), waited_ms.to_bytes(8, "big", signed=True))
     told.append(uvarint(len(value.rounds) + 1))
     for reason, member, client_reason in value.rounds:
-        told += (_WORDS[reason], _number(numbers, member), _nullable(client_reason))
+        told.append(_WORDS[reason])
+        told.append(_CULPRIT if member is culprit else _number(numbers, member))
+        told.append(_nullable(client_reason))
     told.append(b"\0")
-    joined = _numbers(numbers, value.joined)
-    left = _numbers(numbers, value.left)
-    evicted = _numbers(numbers, value.evicted)
+    joined = _numbers(numbers, value.joined, culprit)
+    left = _numbers(numbers, value.left, culprit)
+    evicted = _numbers(numbers, value.evicted, culprit)
     members_before, members_after, come, gone, removed, awaited, rounds = value.counts
     parts = [
         _FIXED.pack(
@@ -286,9 +289,13 @@ def _number(numbers: dict[HistoryMember, int], member: HistoryMember) -> bytes:
     return uvarint(numbers.setdefault(member, len(numbers)))
 
 
-def _numbers(numbers: dict[HistoryMember, int], members: Sequence[HistoryMember]) -> bytes:
+def _numbers(
+    numbers: dict[HistoryMember, int], members: Sequence[HistoryMember], culprit: HistoryMember
+) -> bytes:
     if not members:
         return _NO_MEMBERS
+    if len(members) == 1 and members[0] is culprit:
+        return _CULPRIT_ALONE
     indexes = [_number(numbers, member) for member in members]
     return uvarint(len(indexes) + 1) + b"".join(indexes)
 
@@ -296,6 +303,7 @@ def _numbers(numbers: dict[HistoryMember, int], members: Sequence[HistoryMember]
 _NO_MEMBERS: Final = uvarint(1)
 _CULPRIT: Final = uvarint(0)
 """The culprit is mentioned first."""
+_CULPRIT_ALONE: Final = uvarint(2) + _CULPRIT
 
 
 def cut_text(text: str, limit: int = MAX_HISTORY_TEXT) -> bytes:

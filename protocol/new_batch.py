@@ -4,7 +4,7 @@ All records of a batch have one timestamp, as those of Kafka's coordinator have.
 is done for every commit, so a record is written with a few joins.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
@@ -13,13 +13,13 @@ from protocol.batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    Header,
     LogRecord,
     encoded_record,
     read_header,
     sealed,
 )
 from protocol.batch_records import read_records
+from protocol.record_headers import NO_HEADERS, PackedHeaders
 
 _pack_int: Final = Struct(">i").pack
 
@@ -58,7 +58,7 @@ class NewBatch:
         """Bytes of the whole batch."""
         self._parts: list[bytes] = []
 
-    def add(self, key: bytes, value: bytes | None, headers: Sequence[Header] = ()) -> None:
+    def add(self, key: bytes, value: bytes | None, headers: PackedHeaders = NO_HEADERS) -> None:
         """Add a record; a value of None is a tombstone."""
         self.add_encoded(encoded_record(self.records, key, value, headers), 1)
 

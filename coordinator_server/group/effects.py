@@ -9,6 +9,7 @@ from coordinator_server.group.events import Token
 from coordinator_server.group.reasons import Culprit, Observation
 from protocol.errors import ErrorCode
 from protocol.offset_value import decode_offset
+from protocol.record_headers import NO_HEADERS, PackedHeaders
 from protocol.records import OffsetCommitKey, RecordKey, RecordValue
 
 
@@ -261,23 +262,19 @@ class Reply:
         self.asked = asked
 
 
-Headers = tuple[tuple[str, bytes], ...]
-"""Of a record: names and values."""
-
-
 @dataclass(slots=True, init=False)
 class Write:
     """A record to append; a None value is a tombstone."""
 
     key: RecordKey
     value: RecordValue | None
-    headers: Headers
+    headers: PackedHeaders
 
     def __init__(
         self,
         key: RecordKey,
         value: RecordValue | None,
-        headers: Headers = (),
+        headers: PackedHeaders = NO_HEADERS,
     ) -> None:
         self.key = key
         self.value = value
@@ -341,7 +338,7 @@ class Effects:
         self,
         key: RecordKey,
         value: RecordValue | None,
-        headers: Headers = (),
+        headers: PackedHeaders = NO_HEADERS,
     ) -> None:
         """Append a record; at the end of the turn it is applied to the group's durable state."""
         self.writes.append(Write(key, value, headers))

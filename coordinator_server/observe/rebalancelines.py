@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from time import time_ns
+from typing import Final
 
-from coordinator_server.group.reasons import Culprit, RebalanceEvent, Round, Waited
+from coordinator_server.group.reasons import Counts, Culprit, RebalanceEvent, Round, Waited
 
 
 def rebalance_line(event: RebalanceEvent, limit: int, node_id: int | None) -> str:
@@ -29,27 +30,44 @@ def _second(seconds: int) -> str:
 
 def rebalance_fields(event: RebalanceEvent, limit: int | None = None) -> str:
     """The fields of `rebalance_form` and their values, without the braces."""
-    counts, culprit = event.counts, event.culprit
+    culprit = event.culprit
     told = _culprit(culprit)
     return (
         f'"group": {quoted(event.group_id)}, "reason": {quoted(event.reason)}, '
         f'"client_reason": {_text(event.client_reason)}, "culprit": {told}, '
         f'"state_before": {quoted(event.state_before)}, "outcome": {quoted(event.outcome)}, '
-        f'"generation_before": {event.generation_before}, '
-        f'"generation_after": {event.generation_after}, "sequence": {event.sequence}, '
+        f'"generation_before": {_number(event.generation_before)}, '
+        f'"generation_after": {_number(event.generation_after)}, '
+        f'"sequence": {_number(event.sequence)}, '
         f'"started_ms": {event.started_ms}, "ended_ms": {event.ended_ms}, '
-        f'"duration_ms": {event.duration_ms}, "join_phase_ms": {event.join_phase_ms}, '
-        f'"sync_phase_ms": {event.sync_phase_ms}, "members_before": {event.members_before}, '
-        f'"members_after": {event.members_after}, '
+        f'"duration_ms": {_number(event.join_phase_ms + event.sync_phase_ms)}, '
+        f'"join_phase_ms": {_number(event.join_phase_ms)}, '
+        f'"sync_phase_ms": {_number(event.sync_phase_ms)}, '
+        f'"members_before": {_number(event.members_before)}, '
+        f'"members_after": {_number(event.members_after)}, '
         f'"joined": {_culprits(event.joined, limit, culprit, told)}, '
         f'"left": {_culprits(event.left, limit, culprit, told)}, '
         f'"evicted": {_culprits(event.evicted, limit, culprit, told)}, '
         f'"waited_for": {_waits(event.waited_for, limit)}, '
         f'"rounds": {_rounds(event.rounds, limit, culprit, told)}, '
-        f'"counts": {{"joined": {counts.joined}, "left": {counts.left}, '
-        f'"evicted": {counts.evicted}, "waited_for": {counts.waited_for}, '
-        f'"rounds": {counts.rounds}}}'
+        f'"counts": {_counts(event.counts)}'
     )
+
+
+def _counts(counts: Counts) -> str:
+    return (
+        f'{{"joined": {_number(counts.joined)}, "left": {_number(counts.left)}, '
+        f'"evicted": {_number(counts.evicted)}, "waited_for": {_number(counts.waited_for)}, '
+        f'"rounds": {_number(counts.rounds)}}}'
+    )
+
+
+_NUMBERS: Final = [str(number) for number in range(0x100)]
+"""What nearly all are that are no time."""
+
+
+def _number(number: int) -> str:
+    return _NUMBERS[number] if 0 <= number < 0x100 else str(number)
 
 
 def _text(text: str | None) -> str:

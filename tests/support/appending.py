@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from coordinator_server.storage.base import LogRecord, PartitionLog, append
 from protocol.new_batch import NewBatch
+from protocol.record_headers import packed_headers
 
 
 def batch_of(records: Sequence[LogRecord]) -> NewBatch:
@@ -12,7 +13,7 @@ def batch_of(records: Sequence[LogRecord]) -> NewBatch:
     batch = NewBatch(records[0].timestamp if records else 0)
     for record in records:
         assert record.key is not None
-        batch.add(record.key, record.value, record.headers)
+        batch.add(record.key, record.value, packed_headers(record.headers))
     return batch
 
 

@@ -35,6 +35,7 @@ from coordinator_server.group.reasons import (
 )
 from coordinator_server.group.replies import JoinedAll, replies_to_all
 from protocol.errors import ErrorCode
+from protocol.record_headers import NO_HEADERS
 from protocol.records import GroupMetadataKey, PackedGroup, encode_group, group_key
 
 SHORTEST_POSTPONEMENT_MS: Final = 1_000
@@ -285,7 +286,7 @@ def write_and_end(
     written = fits and ctx.limits.history_retention_ms > 0
     event = end_rebalance(group, outcome, ctx, written=written)
     assert event is not None, "only a rebalance ends"
-    out.write(GroupMetadataKey(group.group_id), record, headers(event) if fits else ())
+    out.write(GroupMetadataKey(group.group_id), record, headers(event) if fits else NO_HEADERS)
     if written:
         out.write(history_key(event), pack(event))
     out.observed.append(event)

@@ -24,6 +24,8 @@ from protocol.history import (
     decode_history,
     encode_history,
 )
+from protocol.new_batch import NewBatch
+from protocol.record_headers import NO_HEADERS
 from protocol.records import GroupMetadataKey
 from tests.support.offsets import one_by_one
 from tests.support.story import DELAY_MS, Story
@@ -44,7 +46,10 @@ def history_writes(story: Story) -> list[Write]:
 
 
 def headers_of(write: Write) -> dict[str, str]:
-    return {name: value.decode() for name, value in write.headers}
+    batch = NewBatch(0)
+    batch.add(b"", b"", write.headers)
+    (record,) = batch.decoded()
+    return {name: value.decode() for name, value in record.headers}
 
 
 def rebalanced(story: Story, times: int) -> Any:
@@ -136,8 +141,8 @@ def test_headers_are_bounded_whatever_clients_are_called() -> None:
     a.enter("why " * 5_000)
     story.advance(6_000)
     a.sync({a: b""})
-    (closed,) = [write for write in group_writes(story) if write.headers]
-    size = sum(len(name) + len(value) for name, value in closed.headers)
+    (closed,) = [write for write in group_writes(story) if write.headers != NO_HEADERS]
+    size = sum(len(name) + len(value.encode()) for name, value in headers_of(closed).items())
     assert size <= MAX_HEADER_BYTES
     assert headers_of(closed)["rb.client"] == "\N{GRINNING FACE}" * 25
     history = history_writes(story)[-1].value
@@ -165,14 +170,14 @@ def test_records_that_close_no_rebalance_have_no_headers() -> None:
     story.settle(a)
     before = len(group_writes(story))
     a.restarted().join()
-    assert [write.headers for write in group_writes(story)[before:]] == [()]
+    assert [write.headers for write in group_writes(story)[before:]] == [NO_HEADERS]
 
 
 def test_an_assignment_never_fails_for_its_story() -> None:
     story = Story(limits=Limits(max_append_bytes=2_000))
     (a,) = story.stable("a")
     assert a.heartbeat().error == 0
-    assert group_writes(story)[-1].headers == ()
+    assert group_writes(story)[-1].headers == NO_HEADERS
     assert history_writes(story) == []
     assert story.rebalances[-1].sequence == -1
 

@@ -10,6 +10,7 @@ from protocol.batch import LogRecord, build_batch
 from protocol.commit_template import MOST_RECORDS, CommitTemplate, Place
 from protocol.new_batch import NewBatch
 from protocol.offset_value import pack_offset
+from protocol.record_headers import packed_headers
 from protocol.records import OffsetCommitKey, encode_key, offset_key_prefix
 
 TIME = 1_700_000_000_000
@@ -33,7 +34,7 @@ PLACES = st.lists(
 def put_together(records: list[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]) -> NewBatch:
     batch = NewBatch(TIME)
     for key, value, headers in records:
-        batch.add(key, value, headers)
+        batch.add(key, value, packed_headers(headers))
     return batch
 
 
