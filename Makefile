@@ -43,7 +43,7 @@ $(VENV)/compiler: $(VENV)/runtime
 # Built from an archive of the sources: the compiler leaves its files beside what it compiles.
 $(COMPILED_DIR)/made: $(VENV)/compiler $(shell find coordinator_server protocol -name '*.py')
 	@$(BIN)/python -m tools.c_compiler
-	@echo "compiling, about two minutes ..."
+	@echo "compiling, about three minutes ..."
 	@rm -rf $(COMPILED_DIR) build/sdist
 	@$(BIN)/python -m hatchling build --target sdist --directory build/sdist >/dev/null
 	HATCH_BUILD_HOOKS_ENABLE=true $(PIP_INSTALL) --no-deps --no-build-isolation --target $(COMPILED_DIR) build/sdist/*.tar.gz
