@@ -95,7 +95,7 @@ class Client:
         if answers is not None:
             return answers
         self._session.receive(chunk, now_ms)
-        return self._session.take()
+        return b"".join(self._session.take())
 
     async def ask(self, chunk: bytes) -> bytes:
         """Hand over one request and wait for its answer."""
@@ -104,12 +104,12 @@ class Client:
         while not answer:
             await self.late.wait()
             self.late.clear()
-            answer = self._session.take()
+            answer = b"".join(self._session.take())
         return answer
 
     def take(self) -> bytes:
         """What has been answered late."""
-        return self._session.take()
+        return b"".join(self._session.take())
 
     async def join(self) -> None:
         """Become the one member of the client's group."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from protocol.api_keys import ApiKey
 from protocol.decoder import Decoder, compile_decoder
-from protocol.encoder import Encoder, compile_encoder
+from protocol.encoder import Encoder, PartsEncoder, compile_encoder, compile_parts_encoder
 from protocol.schema import Api
 from protocol.tails import Bodies, Heads, Tails
 
@@ -84,6 +84,13 @@ def response_encoder(api_key: int, version: int) -> Encoder:
     """Writes the body of a response; raises UnknownApi."""
     api = _checked(api_key, version)
     return compile_encoder(api.response, version, flexible=api.is_flexible(version))
+
+
+@cache
+def response_parts_encoder(api_key: int, version: int) -> PartsEncoder:
+    """Writes the body of a response that may be too large to be copied; raises UnknownApi."""
+    api = _checked(api_key, version)
+    return compile_parts_encoder(api.response, version, flexible=api.is_flexible(version))
 
 
 @cache

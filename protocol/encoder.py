@@ -21,6 +21,9 @@ from protocol.varints import uvarint
 Encoder = Callable[[Any], bytes]
 """message -> the bytes of its body."""
 
+PartsEncoder = Callable[[Any], list[bytes]]
+"""The same in parts: what is bytes in the message is one of them, and not copied."""
+
 BYTE = tuple(bytes([value]) for value in range(256))
 
 
@@ -33,12 +36,23 @@ def string_length(length: int) -> bytes:
 
 def compile_encoder(entity: type[Any], version: int, *, flexible: bool) -> Encoder:
     """An encoder of a version of a message; it raises ValueError for what has no encoding."""
+    encoder: Encoder = _compile(entity, version, flexible, "b''.join(w)")
+    return encoder
+
+
+def compile_parts_encoder(entity: type[Any], version: int, *, flexible: bool) -> PartsEncoder:
+    """As `compile_encoder`, of a message that is not of a fixed size."""
+    encoder: PartsEncoder = _compile(entity, version, flexible, "w")
+    return encoder
+
+
+def _compile(entity: type[Any], version: int, flexible: bool, result: str) -> Any:
     title = f"{entity.__name__} v{version}"
     source = Source()
     source.refer("StructError", StructError)
     with source.block("def encode(e):"):
         with source.block("try:"):
-            _Writer(source, version, flexible).whole(entity)
+            _Writer(source, version, flexible).whole(entity, result)
         failures = "AttributeError, TypeError, ValueError, StructError"
         with source.block(f"except ({failures}) as error:"):
             source.line(f"raise ValueError(f'{title} cannot be written: {{error}}') from error")
@@ -63,8 +77,8 @@ class _Writer:
             source.refer(name, helper)
         source.refer("string_length", string_length)
 
-    def whole(self, entity: type[Any]) -> None:
-        """Write a message and return its bytes."""
+    def whole(self, entity: type[Any], result: str) -> None:
+        """Write a message and return an expression of its parts."""
         fixed = self._fixed("e", entity)
         if fixed is not None:
             self.source.line(f"return {self._pack(fixed)}")
@@ -73,7 +87,7 @@ class _Writer:
         self.source.line("a = w.append")
         self.entity("e", entity)
         self.flush()
-        self.source.line("return b''.join(w)")
+        self.source.line(f"return {result}")
 
     def entity(self, message: str, entity: type[Any]) -> None:
         """Write the fields of the message of that name."""

@@ -7,6 +7,8 @@ from protocol.reader import Tag
 from protocol.varints import uvarint
 
 MOST_WORDS: Final = 256
+LARGE_PART: Final = 1_024
+"""Bytes from which on a part is cheaper to keep than to copy."""
 _SHORTS: Final = [number.to_bytes(2, "big") for number in range(0x100)]
 """The lengths of nearly all texts."""
 
@@ -25,6 +27,19 @@ class Words(dict[str, bytes]):
         if len(self) < MOST_WORDS:
             self[word] = encoded
         return encoded
+
+
+def fewer_parts(parts: Sequence[bytes]) -> list[bytes]:
+    """The same bytes with small neighbours joined; what is large is not copied."""
+    fewer: list[bytes] = []
+    small: list[bytes] = []
+    for part in parts:
+        if len(part) < LARGE_PART:
+            small.append(part)
+        else:
+            fewer += (b"".join(small), part)
+            small.clear()
+    return [*fewer, b"".join(small)]
 
 
 def text_bytes(text: str | None) -> bytes:

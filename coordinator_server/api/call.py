@@ -8,7 +8,7 @@ from coordinator_server.ports import Caller
 class Call(Protocol):
     """A decoded request's envelope: who asks, in which version, and how to answer.
 
-    Exactly one of `answer`, `answer_body`, `answer_nothing` and `disconnect` is called, now or
+    Exactly one of the three that answer, `answer_nothing` and `disconnect` is called, now or
     later; a second answer is ignored, so is one that arrives after the client has gone.
     """
 
@@ -24,6 +24,10 @@ class Call(Protocol):
 
     def answer_body(self, body: bytes, error: int = 0) -> None:
         """Send an already encoded body; `error` is the code in it, for the counters."""
+        ...
+
+    def answer_parts(self, parts: list[bytes], error: int = 0) -> None:
+        """As `answer_body`, of a body that is too large to be copied into one."""
         ...
 
     def answer_nothing(self) -> None:

@@ -27,6 +27,7 @@ from protocol.messages.fetch import (
     PartitionData,
 )
 
+HAS_LARGE_ANSWERS = True
 READ_COMMITTED = 1
 FULL_FETCH_EPOCHS = (0, -1)
 """Session epochs with which a client sends everything it wants (Kafka's `FetchMetadata`)."""

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from coordinator_server.api.call import Call
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
-from protocol.codec import request_decoder, response_encoder
+from protocol.codec import request_decoder, response_encoder, response_parts_encoder
 from protocol.headers import is_flexible, response_header_version
 
 
@@ -116,6 +116,7 @@ class Route:
         "api_key",
         "decode",
         "encode",
+        "encode_parts",
         "handle",
         "is_async",
         "is_flexible",
@@ -134,6 +135,9 @@ class Route:
         self.is_flexible = is_flexible(api.key, version)
         self.decode = request_decoder(api.key, version)
         self.encode = response_encoder(api.key, version)
+        large = getattr(module, "HAS_LARGE_ANSWERS", False)
+        self.encode_parts = response_parts_encoder(api.key, version) if large else None
+        """For answers of which no copy is to be made."""
         self.handle: Callable[..., Any] = module.handle
         self.is_async = inspect.iscoroutinefunction(module.handle)
         self.refuse: Callable[..., Any] = module.refuse

@@ -55,17 +55,29 @@ class SessionCall:
         """Encode the response and send it."""
         if self._session.current is not self:
             return
+        route, error = self.route, getattr(response, "error_code", 0)
         try:
-            body = self.route.encode(response)
+            if route.encode_parts is None:
+                body, parts = route.encode(response), None
+            else:
+                body, parts = b"", route.encode_parts(response)
         except Exception as bug:  # noqa: BLE001 - the caller is somebody else's turn
             self._session.failed(self, bug)
+            return
+        if parts is None:
+            self._session.send(self, body, error)
         else:
-            self._session.send(self, body, getattr(response, "error_code", 0))
+            self._session.send_parts(self, parts, error)
 
     def answer_body(self, body: bytes, error: int = 0) -> None:
         """Send an encoded body."""
         if self._session.current is self:
             self._session.send(self, body, error)
+
+    def answer_parts(self, parts: list[bytes], error: int = 0) -> None:
+        """Send an encoded body in parts."""
+        if self._session.current is self:
+            self._session.send_parts(self, parts, error)
 
     def answer_nothing(self) -> None:
         """Go on to the next request."""
@@ -115,6 +127,10 @@ class LateCall(SessionCall):
     def answer_body(self, body: bytes, error: int = 0) -> None:
         """Have an encoded body sent."""
         self._late(self, partial(SessionCall.answer_body, self, body, error))
+
+    def answer_parts(self, parts: list[bytes], error: int = 0) -> None:
+        """Have an encoded body sent in parts."""
+        self._late(self, partial(SessionCall.answer_parts, self, parts, error))
 
     def answer_nothing(self) -> None:
         """Have the session go on to the next request."""

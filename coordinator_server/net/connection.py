@@ -243,9 +243,11 @@ class Connection(Flushed):
     # --- the rest ---
 
     def _write(self, session: Session) -> None:
-        data = session.take()
-        if data:
-            self._transport.write(data)
+        parts = session.take()
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        elif parts:
+            self._transport.writelines(parts)
         if session.ended:
             self._transport.close()
         elif session.is_ready:

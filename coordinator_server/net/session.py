@@ -18,6 +18,7 @@ from coordinator_server.net.context import SessionContext, Shell
 from coordinator_server.net.familiar import Familiar
 from coordinator_server.net.large import COUNTED_BODY, LARGE_BODY, decode_large, refuse_too_many
 from coordinator_server.net.measuring import measure
+from coordinator_server.net.outbox import Outbox
 from coordinator_server.ports import ANONYMOUS, Caller, Principal
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode, Malformed
@@ -51,7 +52,6 @@ class Session:
         "_is_working",
         "_now_ms",
         "_out",
-        "_out_bytes",
         "_served",
         "_services",
         "_shell",
@@ -86,8 +86,7 @@ class Session:
         """Bytes that have come behind the request in progress."""
         self._broken: FrameError | None = None
         """What is wrong with the bytes behind those that wait."""
-        self._out: list[bytes] = []
-        self._out_bytes = 0
+        self._out = Outbox()
         self._now_ms = 0
         self._began = 0.0
         self._served: list[int] = []
@@ -139,7 +138,7 @@ class Session:
                 waiting
                 and left
                 and self.current is None
-                and self._out_bytes < WRITE_AHEAD
+                and self._out.size < WRITE_AHEAD
                 and not self.is_congested
             ):
                 left -= 1
@@ -154,16 +153,10 @@ class Session:
             if self._broken is not None or self._is_draining:
                 self._settle()
 
-    def take(self) -> bytes:
-        """What is to be sent; it counts as sent from now on."""
-        out = self._out
-        if not out:
-            return b""
-        data = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
-        self._out_bytes = 0
-        self._context.counters.bytes_out += len(data)
-        return data
+    def take(self) -> list[bytes]:
+        """What is to be sent, in one piece unless it is much; it counts as sent from now on."""
+        self._context.counters.bytes_out += self._out.size
+        return self._out.take()
 
     @property
     def is_idle(self) -> bool:
@@ -197,17 +190,18 @@ class Session:
         self.ended = self.ended or "client_gone"
         self.current = None
         self._waiting.clear()
-        self._out.clear()
+        self._out.take()
 
     # --- for calls ---
 
     def send(self, call: SessionCall, body: bytes, error: int) -> None:
         """Send the answer of the request in progress."""
-        tags = call.route.tags
-        size = 4 + len(tags) + len(body)
-        answer = size.to_bytes(SIZE_BYTES, "big") + call.correlation_id + tags + body
-        self._out.append(answer)
-        self._out_bytes += len(answer)
+        self._out.add(call.correlation_id, call.route.tags, body)
+        self._answered(call, error)
+
+    def send_parts(self, call: SessionCall, parts: list[bytes], error: int) -> None:
+        """As `send`, of a body in parts."""
+        self._out.add_parts(call.correlation_id, call.route.tags, parts)
         self._answered(call, error)
 
     def skip(self, call: SessionCall) -> None:

@@ -36,6 +36,10 @@ class FakeCall:
         """Remember the body."""
         self.answers.append(body)
 
+    def answer_parts(self, parts: list[bytes], error: int = 0) -> None:
+        """Remember the body."""
+        self.answers.append(b"".join(parts))
+
     def answer_nothing(self) -> None:
         """Remember that there is to be no answer."""
         self.answered_nothing = True

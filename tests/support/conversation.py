@@ -89,7 +89,7 @@ class Conversation:
     def send(self, *chunks: bytes) -> None:
         """Have the session receive chunks, one after the other."""
         for number, chunk in enumerate(chunks):
-            self._sent += self.session.take()
+            self._sent += b"".join(self.session.take())
             repeated = self.session.repeat(chunk, number)
             if repeated is None:
                 self.session.receive(chunk, number)
@@ -98,7 +98,7 @@ class Conversation:
 
     def answers(self) -> list[bytes]:
         """What has been answered since the last call, frame by frame."""
-        sent, self._sent = self._sent + self.session.take(), b""
+        sent, self._sent = self._sent + b"".join(self.session.take()), b""
         return [buffer[s:e] for buffer, s, e in self._answers.feed(sent)]
 
     def answered(self, api_key: int, version: int) -> list[tuple[int, Any]]:

@@ -248,3 +248,17 @@ async def test_a_request_that_was_put_off_is_served_though_its_client_has_gone(
     client.send(heartbeat(1))
     client.close()
     await world.until(lambda: len(world.coordinator.submitted) == 1)
+
+
+async def test_an_answer_in_parts_arrives_whole(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way = registry.route(FIND_COORDINATOR, 2)
+    assert way is not None
+    parts = [bytes([number]) * 100_000 for number in range(40)]
+    monkeypatch.setattr(way, "handle", lambda call, *_: call.answer_parts(parts))
+    world = await start()
+    client = await world.connect()
+    client.send(request(FIND_COORDINATOR, 2, 1, key="g"), request(FIND_COORDINATOR, 2, 2, key="g"))
+    for number in (1, 2):
+        assert await client.receive() == struct.pack(">i", number) + b"".join(parts)
