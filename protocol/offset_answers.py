@@ -5,7 +5,7 @@ An offset goes from its record into the answer as it is: both have offset, leade
 one after another in the same form.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Final
@@ -17,11 +17,17 @@ from protocol.offset_value import decode_offset, is_plain_offset
 from protocol.varints import uvarint
 
 COMMIT_FLEXIBLE: Final = 8
+FETCH_FLEXIBLE: Final = 6
+FETCH_BATCHED: Final = 8
+
+ROWS_AT_ONCE: Final = 256
+"""Partitions of one piece of a long answer."""
 
 Found = bytes | ErrorCode | None
 """An offset as its record has it, the error why it is not told, or None where there is none."""
 
 _int = Struct(">i").pack
+_long = Struct(">q").pack
 _short = Struct(">h").pack
 _usual_row = Struct(">i13s3x").pack
 """Partition, offset with leader epoch and no metadata, no error."""
@@ -66,15 +72,19 @@ def fetched_topics(topics: Sequence[tuple[str, Sequence[tuple[int, Found]]]]) ->
     parts = [uvarint(len(topics) + 1)]
     for name, offsets in topics:
         parts += (_compact(name), uvarint(len(offsets) + 1))
-        parts += [
-            # What nearly all are: version 4 without metadata or tags.
-            _usual_row(partition, found[2:15])
-            if type(found) is bytes and len(found) == 24 and found[1] == 4 and found[14] == 1
-            else _int(partition) + _fetched(found)
-            for partition, found in offsets
-        ]
+        parts += _rows(offsets)
         parts.append(b"\0")
     return b"".join(parts)
+
+
+def _rows(offsets: Sequence[tuple[int, Found]]) -> list[bytes]:
+    return [
+        # What nearly all are: version 4 without metadata or tags.
+        _usual_row(partition, found[2:15])
+        if type(found) is bytes and len(found) == 24 and found[1] == 4 and found[14] == 1
+        else _int(partition) + _fetched(found)
+        for partition, found in offsets
+    ]
 
 
 def _fetched(found: Found) -> bytes:
@@ -100,6 +110,48 @@ def fetched_alone(
 ) -> bytes:
     """The body of an OffsetFetch response of version 6 or 7, which has but one group."""
     return _int(0) + fetched_topics(topics) + _short(error) + b"\0"
+
+
+def fetched_in_pieces(
+    version: int,
+    group_id: str,
+    topics: Sequence[tuple[str, Sequence[tuple[int, Found]]]],
+    error: ErrorCode,
+) -> Iterator[bytes]:
+    """One group of an OffsetFetch response, bit by bit; before version 8 its whole body."""
+    flexible = version >= FETCH_FLEXIBLE
+    if version >= FETCH_BATCHED:
+        yield _compact(group_id)
+    elif version >= 3:
+        yield _int(0)
+    yield uvarint(len(topics) + 1) if flexible else _int(len(topics))
+    for name, offsets in topics:
+        count = len(offsets)
+        yield _compact(name) + uvarint(count + 1) if flexible else _plain(name) + _int(count)
+        for at in range(0, count, ROWS_AT_ONCE):
+            some = offsets[at : at + ROWS_AT_ONCE]
+            yield b"".join(_rows(some) if flexible else [_plain_row(version, *row) for row in some])
+        if flexible:
+            yield b"\0"
+    if version >= 2:
+        yield _short(error) + (b"\0" if flexible else b"")
+
+
+def _plain_row(version: int, partition: int, found: Found) -> bytes:
+    """A partition in a response before version 6."""
+    offset, epoch, metadata, error = -1, -1, b"", 0
+    if isinstance(found, bytes):
+        value = decode_offset(found)
+        offset, epoch, metadata = value.offset, value.leader_epoch, value.metadata.encode()
+    elif found is not None:
+        error = found
+    place = _int(partition) + (_epoch_end(offset, epoch) if version >= 5 else _long(offset))
+    return place + _short(len(metadata)) + metadata + _short(error)
+
+
+def _plain(text: str) -> bytes:
+    raw = text.encode()
+    return _short(len(raw)) + raw
 
 
 def fetched(groups: Sequence[bytes]) -> bytes:

@@ -3,16 +3,19 @@
 v1: as v0. v2: flexible.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 
+from coordinator_server.api.array_answer import ArrayAnswer
 from coordinator_server.api.call import Call
-from coordinator_server.api.gather import Gather
+from coordinator_server.api.in_turns import InTurns
 from coordinator_server.api.refusing import not_authorized
 from coordinator_server.api.services import Services
-from coordinator_server.group.effects import Refuse, Result
+from coordinator_server.group.effects import Refuse, Result, Rule
 from coordinator_server.group.events import DeleteGroup
 from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.ticket import CallbackTicket
+from protocol.codec import part_encoder
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -30,26 +33,28 @@ def handle(call: Call, request: DeleteGroupsRequest, services: Services) -> None
         (allowed if may else refused).append(group_id)
         if not may:
             not_authorized(call, services, Operation.DELETE, group_id)
-    gather = Gather(len(allowed), partial(_deliver, call, allowed, refused))
-    for index, group_id in enumerate(allowed):
-        services.coordinator.submit(group_id, DeleteGroup(gather.ticket(index)))
+    work = InTurns(services.clock, call.failed)
+    groups = [*allowed, *refused]
+    answer = ArrayAnswer(call, DeleteGroupsResponse(), len(groups), work)
+    write = part_encoder(DeletableGroupResult, call.api_key, call.version)
+
+    def put(index: int, result: Result) -> None:
+        error = result.error if isinstance(result, Refuse) else ErrorCode.NONE
+        answer.put(index, write(DeletableGroupResult(group_id=groups[index], error_code=error)))
+
+    def delete(index: int) -> None:
+        ticket = CallbackTicket(partial(put, index), call.failed)
+        services.coordinator.submit(groups[index], DeleteGroup(ticket))
+
+    forbidden = Refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED, Rule.NOT_AUTHORIZED)
+    for index in range(len(allowed), len(groups)):
+        put(index, forbidden)
+    work.add(map(delete, range(len(allowed))))
 
 
 def refuse(request: DeleteGroupsRequest, error: ErrorCode, _version: int) -> DeleteGroupsResponse:
     """An error for every group."""
     return DeleteGroupsResponse(results=_failed(request.groups_names, error))
-
-
-def _deliver(call: Call, allowed: list[str], refused: list[str], results: Sequence[Result]) -> None:
-    outcomes = [
-        DeletableGroupResult(
-            group_id=group_id,
-            error_code=result.error if isinstance(result, Refuse) else ErrorCode.NONE,
-        )
-        for group_id, result in zip(allowed, results, strict=True)
-    ]
-    outcomes += _failed(refused, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    call.answer(DeleteGroupsResponse(results=outcomes))
 
 
 def _failed(group_ids: Iterable[str], error: ErrorCode) -> list[DeletableGroupResult]:

@@ -5,16 +5,19 @@ v5: flexible. v6: GROUP_ID_NOT_FOUND and an error message; before, a group that 
 described as Dead, without an error (KIP-1043).
 """
 
-from collections.abc import Sequence
+from functools import partial
 
+from coordinator_server.api.array_answer import ArrayAnswer
 from coordinator_server.api.authorized_operations import authorized_operations
 from coordinator_server.api.call import Call
-from coordinator_server.api.gather import Gather, in_turns
+from coordinator_server.api.in_turns import InTurns
 from coordinator_server.api.refusing import not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Described, Refuse, Result
 from coordinator_server.group.events import Describe
 from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.ticket import CallbackTicket
+from protocol.codec import part_encoder
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import (
     DescribedGroup,
@@ -30,33 +33,34 @@ FIRST_WITH_NOT_FOUND = 6
 def handle(call: Call, request: DescribeGroupsRequest, services: Services) -> None:
     """Answer when every group the caller may describe has been heard."""
     allowed: list[str] = []
-    response = DescribeGroupsResponse()
+    refused: list[DescribedGroup] = []
     for group_id in request.groups:
         if services.authorizer.allowed(call.caller, Operation.DESCRIBE, Resource.GROUP, group_id):
             allowed.append(group_id)
         else:
             error = not_authorized(call, services, Operation.DESCRIBE, group_id)
-            response.groups.append(_failed(group_id, error))
+            refused.append(_failed(group_id, error))
+    work = InTurns(services.clock, call.failed)
+    empty = DescribeGroupsResponse()
+    answer = ArrayAnswer(call, empty, len(refused) + len(allowed), work)
+    write = part_encoder(DescribedGroup, call.api_key, call.version)
 
-    def made(index: int, result: Result) -> DescribedGroup:
+    def put(index: int, result: Result) -> None:
         group_id = allowed[index]
         described = _described(call.version, group_id, result)
         if request.include_authorized_operations and not described.error_code:
             described.authorized_operations = authorized_operations(
                 services.authorizer, call.caller, Resource.GROUP, group_id
             )
-        return described
-
-    def deliver(described: Sequence[DescribedGroup]) -> None:
-        response.groups += described
-        call.answer(response)
-
-    gather = Gather(len(allowed), deliver, made)
+        answer.put(len(refused) + index, write(described))
 
     def ask(index: int) -> None:
-        services.coordinator.submit(allowed[index], Describe(gather.ticket(index)))
+        ticket = CallbackTicket(partial(put, index), call.failed)
+        services.coordinator.submit(allowed[index], Describe(ticket))
 
-    in_turns(iter(range(len(allowed))), ask)
+    for index, failed in enumerate(refused):
+        answer.put(index, write(failed))
+    work.add(map(ask, range(len(allowed))))
 
 
 def refuse(

@@ -10,22 +10,20 @@ goes meanwhile may be in it or not.
 """
 
 import asyncio
-import struct
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
+from coordinator_server.api.array_answer import around
 from coordinator_server.api.authorized_operations import CLUSTER_NAME
 from coordinator_server.api.call import Call
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.coordinator import ListedGroup
 from protocol.api_keys import ApiKey
-from protocol.codec import part_encoder, response_encoder
+from protocol.codec import part_encoder
 from protocol.errors import ErrorCode
-from protocol.headers import is_flexible
 from protocol.messages import list_groups
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from protocol.varints import uvarint
 
 AT_ONCE = 128
 """Groups that are looked at before others may have their turn."""
@@ -39,22 +37,27 @@ async def handle(
     if found.error:
         return ListGroupsResponse(error_code=found.error)
     write = part_encoder(list_groups.ListedGroup, ApiKey.LIST_GROUPS, call.version)
+    filters = _folded(request.states_filter), _folded(request.types_filter)
     groups, count, parts = iter(found.groups), 0, []
     while some := list(islice(groups, AT_ONCE)):
-        listed = [write(group) for group in _chosen(some, call, request, services)]
+        listed = [write(group) for group in _chosen(some, call, filters, services)]
         count += len(listed)
         parts.append(b"".join(listed))
         await asyncio.sleep(0)
-    call.answer_body(_body(call.version, count, parts))
+    before, behind = around(call, ListGroupsResponse(), count)
+    call.answer_parts([before, *parts, behind])
     return None
 
 
 def _chosen(
-    groups: Iterable[ListedGroup], call: Call, request: ListGroupsRequest, services: Services
+    groups: Iterable[ListedGroup],
+    call: Call,
+    filters: tuple[Collection[str], Collection[str]],
+    services: Services,
 ) -> Iterator[list_groups.ListedGroup]:
     allowed = services.authorizer.allowed
     everything = allowed(call.caller, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
-    states, types = _folded(request.states_filter), _folded(request.types_filter)
+    states, types = filters
     for group in groups:
         if (
             _passes(group.state, states)
@@ -70,15 +73,6 @@ def _chosen(
                 group_state=group.state,
                 group_type=group.group_type,
             )
-
-
-def _body(version: int, count: int, groups: Iterable[bytes]) -> bytes:
-    """The answer with so many groups, which have been written; they are the last of its fields."""
-    empty = response_encoder(ApiKey.LIST_GROUPS, version)(ListGroupsResponse())
-    if is_flexible(ApiKey.LIST_GROUPS, version):
-        # The empty array and no tagged fields take a byte each.
-        return b"".join((empty[:-2], uvarint(count + 1), *groups, b"\0"))
-    return b"".join((empty[:-4], struct.pack(">i", count), *groups))
 
 
 def refuse(_request: ListGroupsRequest, error: ErrorCode, _version: int) -> ListGroupsResponse:

@@ -3,9 +3,14 @@
 v0 is the only version.
 """
 
+from collections.abc import Iterator
 from functools import partial
+from struct import Struct
+from typing import Final
 
+from coordinator_server.api.array_answer import around
 from coordinator_server.api.call import Call
+from coordinator_server.api.in_turns import InTurns
 from coordinator_server.api.readable import readable_partitions
 from coordinator_server.api.refusing import empty_group_id, not_authorized, not_readable
 from coordinator_server.api.services import Services
@@ -14,15 +19,21 @@ from coordinator_server.group.events import DeleteOffsets
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import CallbackTicket
 from protocol.errors import ErrorCode
-from protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from protocol.writing import text_bytes
+
+Topics = list[tuple[str, list[int]]]
+"""Topics with their partitions."""
 
 Outcomes = list[tuple[int, ErrorCode]]
 """Partitions of a topic and what became of them."""
+
+AT_ONCE: Final = 256
+"""Partitions that are deleted before others have their turn: so many take some milliseconds."""
+
+_int = Struct(">i").pack
+_row = Struct(">ih").pack
+"""Partition and error."""
 
 
 def handle(
@@ -36,7 +47,7 @@ def handle(
     if not group_id:
         return refuse(request, empty_group_id(call, services), call.version)
     refused: dict[str, Outcomes] = {}
-    wanted: list[tuple[str, list[int]]] = []
+    wanted: Topics = []
     for topic in request.topics:
         indexes = [given.partition_index for given in topic.partitions]
         partitions, error = readable_partitions(call.caller, topic.name, services)
@@ -47,8 +58,7 @@ def handle(
         refused.setdefault(topic.name, []).extend((index, error) for index in missing)
         if missing:
             not_readable(call, services, group_id, topic.name, missing[0], error)
-    event = DeleteOffsets(CallbackTicket(partial(_deliver, call, refused)), wanted)
-    services.coordinator.submit(group_id, event)
+    Deletion(call, group_id, refused, services).begin(list(_shares(wanted)) or [[]])
     return None
 
 
@@ -57,25 +67,75 @@ def refuse(_request: OffsetDeleteRequest, error: ErrorCode, _version: int) -> Of
     return OffsetDeleteResponse(error_code=error)
 
 
-def _deliver(call: Call, refused: dict[str, Outcomes], result: Result) -> None:
-    if isinstance(result, Refuse):
-        call.answer(OffsetDeleteResponse(error_code=result.error))
-        return
-    assert isinstance(result, Deleted)
-    outcomes = {topic: list(partitions) for topic, partitions in refused.items()}
-    for topic, partitions in result.topics:
-        outcomes.setdefault(topic, []).extend(partitions)
-    call.answer(
-        OffsetDeleteResponse(
-            topics=[
-                OffsetDeleteResponseTopic(
-                    name=topic,
-                    partitions=[
-                        OffsetDeleteResponsePartition(partition_index=index, error_code=error)
-                        for index, error in partitions
-                    ],
-                )
-                for topic, partitions in outcomes.items()
-            ]
-        )
-    )
+def _shares(topics: Topics) -> Iterator[Topics]:
+    """The same partitions in order, some at a time."""
+    share: Topics = []
+    left = AT_ONCE
+    for topic, indexes in topics:
+        at = 0
+        while at < len(indexes):
+            some = indexes[at : at + left]
+            share.append((topic, some))
+            at += len(some)
+            left -= len(some)
+            if not left:
+                yield share
+                share, left = [], AT_ONCE
+    if share:
+        yield share
+
+
+class Deletion:
+    """One request: its group is asked about some partitions at a time.
+
+    None of them may be left when a later share is asked about: the group may have gone meanwhile.
+    """
+
+    __slots__ = ("_call", "_group_id", "_is_begun", "_missing", "_outcomes", "_services", "_work")
+
+    def __init__(
+        self, call: Call, group_id: str, refused: dict[str, Outcomes], services: Services
+    ) -> None:
+        self._call = call
+        self._group_id = group_id
+        self._outcomes = refused
+        self._services = services
+        self._is_begun = False
+        self._missing = 0
+        self._work = InTurns(services.clock, call.failed)
+
+    def begin(self, shares: list[Topics]) -> None:
+        """Ask about one share after the other."""
+        self._missing = len(shares)
+        self._work.add(map(self._ask, shares))
+
+    def _ask(self, share: Topics) -> None:
+        ticket = CallbackTicket(partial(self._put, share), self._call.failed)
+        self._services.coordinator.submit(self._group_id, DeleteOffsets(ticket, share))
+
+    def _put(self, share: Topics, result: Result) -> None:
+        if isinstance(result, Deleted):
+            self._is_begun = True
+            topics = result.topics
+        else:
+            assert isinstance(result, Refuse)
+            if not self._is_begun or result.error != ErrorCode.GROUP_ID_NOT_FOUND:
+                self._work.stop()
+                self._call.answer(OffsetDeleteResponse(error_code=result.error))
+                return
+            topics = [(name, [(index, ErrorCode.NONE) for index in some]) for name, some in share]
+        for topic, partitions in topics:
+            self._outcomes.setdefault(topic, []).extend(partitions)
+        self._missing -= 1
+        if not self._missing:
+            self._work.add(self._sending())
+
+    def _sending(self) -> Iterator[None]:
+        before, behind = around(self._call, OffsetDeleteResponse(), len(self._outcomes))
+        parts = [before]
+        for topic, partitions in self._outcomes.items():
+            parts.append(text_bytes(topic) + _int(len(partitions)))
+            for at in range(0, len(partitions), AT_ONCE):
+                parts.append(b"".join([_row(*each) for each in partitions[at : at + AT_ONCE]]))
+                yield
+        self._call.answer_parts([*parts, behind])

@@ -9,11 +9,13 @@ Partitions without an offset, and those that do not exist, have offset -1 and no
 who may not describe a topic is told so where it names the topic, and not told of it otherwise.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
+from coordinator_server.api.array_answer import ArrayAnswer, around
 from coordinator_server.api.call import Call
+from coordinator_server.api.in_turns import InTurns
 from coordinator_server.api.refusing import not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Fetched, FetchedTopic, Refuse, Result, unpacked
@@ -30,11 +32,14 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from protocol.offset_answers import fetched, fetched_alone, fetched_group
+from protocol.offset_answers import fetched, fetched_alone, fetched_group, fetched_in_pieces
 
 FIRST_WITH_GROUP_ERROR: Final = 2
 FIRST_FLEXIBLE: Final = 6
 FIRST_BATCHED: Final = 8
+
+AT_ONCE: Final = 1_000
+"""Topics and partitions of a group that are written before others have their turn."""
 
 _DESCRIBE: Final = Operation.DESCRIBE
 _GROUP: Final = Resource.GROUP
@@ -64,15 +69,14 @@ class Found(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
 
 
-_NOT_YET: Final = Found("", ())
-
-
 def handle(call: Call, request: OffsetFetchRequest, services: Services) -> None:
     """Ask every group that may be described, and answer for all of them in order."""
     queries = _queries(call.version, request)
-    answer = Answer(call, len(queries))
-    for place, query in enumerate(queries):
-        _ask(call, query, request.require_stable, services, partial(answer.put, place))
+    if len(queries) == 1:
+        tell = partial(_send, call, services)
+        _ask(call, queries[0], request.require_stable, services, tell)
+    else:
+        Batch(call, queries, request.require_stable, services)
 
 
 def again(call: Call, request: OffsetFetchRequest, services: Services) -> "Again | None":
@@ -81,7 +85,9 @@ def again(call: Call, request: OffsetFetchRequest, services: Services) -> "Again
     if call.version < FIRST_FLEXIBLE or len(queries) != 1:
         return None
     group_id, topics = queries[0]
-    return Again(call, group_id, topics, request.require_stable, services) if topics else None
+    if not topics or is_long(topics):
+        return None
+    return Again(call, group_id, topics, request.require_stable, services)
 
 
 class Again:
@@ -128,24 +134,38 @@ class Again:
         return self._body
 
 
-class Answer:
-    """Collects what is found of each group, and is sent when the last has come."""
+class Batch:
+    """Asks one group after the other, and writes down what it tells before it asks many more."""
 
-    __slots__ = ("_call", "_found", "_missing")
+    __slots__ = ("_answer", "_call", "_queries", "_require_stable", "_services", "_work")
 
-    def __init__(self, call: Call, groups: int) -> None:
+    def __init__(
+        self, call: Call, queries: list[Query], require_stable: bool, services: Services
+    ) -> None:
         self._call = call
-        self._found: list[Found] = [_NOT_YET] * groups
-        self._missing = groups
-        if not groups:
-            _send(call, [])
+        self._queries = queries
+        self._require_stable = require_stable
+        self._services = services
+        self._work = InTurns(services.clock, call.failed)
+        self._answer = ArrayAnswer(call, OffsetFetchResponse(), len(queries), self._work)
+        self._work.add(map(self._ask, range(len(queries))))
 
-    def put(self, place: int, found: Found) -> None:
-        """What was found of the group in that place of the request."""
-        self._found[place] = found
-        self._missing -= 1
-        if not self._missing:
-            _send(self._call, self._found)
+    def _ask(self, place: int) -> None:
+        tell = partial(self._put, place)
+        _ask(self._call, self._queries[place], self._require_stable, self._services, tell)
+
+    def _put(self, place: int, found: Found) -> None:
+        if is_long(found.offsets):
+            self._work.add(self._writing(place, found))
+        else:
+            self._answer.put(place, fetched_group(*found))
+
+    def _writing(self, place: int, found: Found) -> Iterator[None]:
+        pieces: list[bytes] = []
+        for piece in fetched_in_pieces(self._call.version, *found):
+            pieces.append(piece)
+            yield
+        self._answer.put(place, b"".join(pieces))
 
 
 def refuse(request: OffsetFetchRequest, error: ErrorCode, version: int) -> OffsetFetchResponse:
@@ -225,12 +245,35 @@ def _deliver(
         tell(Found(group_id, [*result.topics, *refused]))
 
 
-def _send(call: Call, found: Sequence[Found]) -> None:
-    if call.version >= FIRST_FLEXIBLE:
-        error = found[0].error if len(found) == 1 else ErrorCode.NONE
-        call.answer_body(_body(call.version, found), error)
+def is_long(topics: Sequence[tuple[str, Sequence[object]]]) -> bool:
+    """Whether topics and partitions are too many to be written at once."""
+    left = AT_ONCE
+    for _, partitions in topics:
+        left -= 1 + len(partitions)
+        if left < 0:
+            return True
+    return False
+
+
+def _send(call: Call, services: Services, found: Found) -> None:
+    """Answer with what was found of the only group."""
+    if is_long(found.offsets):
+        InTurns(services.clock, call.failed).add(_sending(call, found))
+    elif call.version >= FIRST_FLEXIBLE:
+        call.answer_body(_body(call.version, [found]), found.error)
     else:
-        call.answer(_response(call.version, found))
+        call.answer(_response(call.version, [found]))
+
+
+def _sending(call: Call, found: Found) -> Iterator[None]:
+    pieces: list[bytes] = []
+    before, behind = b"", b""
+    if call.version >= FIRST_BATCHED:
+        before, behind = around(call, OffsetFetchResponse(), 1)
+    for piece in fetched_in_pieces(call.version, *found):
+        pieces.append(piece)
+        yield
+    call.answer_parts([before, *pieces, behind], found.error)
 
 
 def _body(version: int, found: Sequence[Found]) -> bytes:

@@ -178,10 +178,10 @@ class OffsetStore:
         self, topics: Sequence[tuple[str, Sequence[int]]] | None, *, require_stable: bool
     ) -> list[FetchedTopic]:
         """OffsetFetch's answer; `topics` of None asks for every committed offset."""
-        if topics is None:
-            topics = [(topic, list(offsets)) for topic, offsets in self._committed.items()]
         found: list[FetchedTopic] = []
-        for topic, partitions in topics:
+        if topics is None:
+            found += [(topic, list(packed.items())) for topic, packed in self._committed.items()]
+        for topic, partitions in topics or ():
             packed = self._committed.get(topic, _NO_OFFSETS)
             found.append((topic, [(partition, packed.get(partition)) for partition in partitions]))
         return self._stable(found) if require_stable and self.pending else found

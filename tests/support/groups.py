@@ -1,5 +1,6 @@
 """A coordinator that writes down what it is asked, and services round it."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from protocol.codec import load_api, request_encoder, response_decoder, response
 from protocol.errors import ErrorCode
 from protocol.java import partition_for
 from tests.support.api import NOW, FakeAuthorizer, FakeCall, FakeDirectory
+
+MOST_TURNS = 10_000
 
 Denial = tuple[Operation, Resource, str]
 Script = Callable[[str, Event], Result | None]
@@ -153,6 +156,13 @@ class Asked(FakeCall):
     def is_parked(self) -> bool:
         """Whether the answer is still to come."""
         return not self.answers
+
+    async def answered(self) -> None:
+        """Wait, some turns of the loop long, for an answer that needs nothing else."""
+        for _ in range(MOST_TURNS):
+            if self.is_parked:
+                await asyncio.sleep(0)
+        assert not self.is_parked
 
 
 def ask(api: ApiKey, version: int, services: Services, /, **fields: Any) -> Asked:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator_server.api.in_turns import AT_ONCE
 from coordinator_server.group.effects import DONE, Refuse, Rule
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
@@ -43,3 +44,12 @@ def test_a_forbidden_group_does_not_hide_the_others() -> None:
     call = ask(ApiKey.DELETE_GROUPS, 2, services, groups_names=["a", "b"])
     found = {each.group_id: each.error_code for each in call.response.results}
     assert found == {"a": ErrorCode.GROUP_AUTHORIZATION_FAILED, "b": ErrorCode.NONE}
+
+
+async def test_many_groups_are_deleted_some_at_a_time() -> None:
+    coordinator = FakeCoordinator(lambda *_: DONE)
+    groups = [f"g{number}" for number in range(2 * AT_ONCE)]
+    call = ask(ApiKey.DELETE_GROUPS, 2, group_services(coordinator), groups_names=groups)
+    assert len(coordinator.submitted) == AT_ONCE
+    await call.answered()
+    assert [each.group_id for each in call.response.results] == groups

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from coordinator_server.api.gather import AT_ONCE
+from coordinator_server.api.in_turns import AT_ONCE
 from coordinator_server.group.effects import Described, DescribedMember, Refuse, Rule
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey

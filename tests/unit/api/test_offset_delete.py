@@ -1,6 +1,8 @@
 """OffsetDelete."""
 
+from coordinator_server.api.offset_delete import AT_ONCE
 from coordinator_server.group.effects import Deleted, Refuse, Rule
+from coordinator_server.group.events import DeleteOffsets
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
@@ -66,3 +68,52 @@ def test_forbidden_topics_are_told_apart_from_missing_ones() -> None:
     denied = ((Operation.READ, Resource.TOPIC, "orders"),)
     call = delete(coordinator, {"orders": [0]}, denied=denied)
     assert errors(call) == {("orders", 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
+
+
+MANY = [*range(2 * AT_ONCE + 1)]
+WIDE = (("orders", len(MANY)), ("payments", 1))
+
+
+def delete_many(coordinator: FakeCoordinator) -> Asked:
+    partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in MANY]
+    asked = [
+        OffsetDeleteRequestTopic(name="payments", partitions=partitions[:1]),
+        OffsetDeleteRequestTopic(name="orders", partitions=partitions),
+    ]
+    services = group_services(coordinator, topics=WIDE)
+    return ask(ApiKey.OFFSET_DELETE, 0, services, group_id="g", topics=asked)
+
+
+def deleted(event: DeleteOffsets) -> Deleted:
+    return Deleted([(name, [(i, ErrorCode.NONE) for i in some]) for name, some in event.topics])
+
+
+def test_many_offsets_are_deleted_some_at_a_time() -> None:
+    coordinator = FakeCoordinator()
+    call = delete_many(coordinator)
+    sizes = [sum(len(some) for _, some in event.topics) for _, event in coordinator.submitted]
+    assert sizes == [AT_ONCE, AT_ONCE, 2]
+    for number, (_, event) in enumerate(coordinator.submitted):
+        assert call.is_parked
+        coordinator.resolve(number, deleted(event))
+    assert errors(call) == {("payments", 0, 0), *(("orders", index, 0) for index in MANY)}
+
+
+def test_a_group_that_goes_meanwhile_has_no_offset_left() -> None:
+    coordinator = FakeCoordinator()
+    call = delete_many(coordinator)
+    gone = Refuse(ErrorCode.GROUP_ID_NOT_FOUND, Rule.GROUP_UNKNOWN)
+    coordinator.resolve(0, deleted(coordinator.submitted[0][1]))
+    coordinator.resolve(1, gone)
+    coordinator.resolve(2, gone)
+    assert call.response.error_code == ErrorCode.NONE
+    assert errors(call) == {("payments", 0, 0), *(("orders", index, 0) for index in MANY)}
+
+
+def test_what_keeps_a_group_from_deleting_the_rest_is_the_answer() -> None:
+    coordinator = FakeCoordinator()
+    call = delete_many(coordinator)
+    coordinator.resolve(0, deleted(coordinator.submitted[0][1]))
+    coordinator.resolve(1, Refuse(ErrorCode.NOT_COORDINATOR, Rule.NOT_OWNED))
+    assert call.response.error_code == ErrorCode.NOT_COORDINATOR
+    assert call.response.topics == []

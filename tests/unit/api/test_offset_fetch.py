@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.api.in_turns import AT_ONCE as STEPS_AT_ONCE
+from coordinator_server.api.offset_fetch import AT_ONCE
 from coordinator_server.group.effects import Fetched, Refuse, Rule
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
@@ -163,3 +165,38 @@ def test_forbidden_topics_that_are_not_named_are_left_out() -> None:
     call = fetch(coordinator, 5, None, FORBIDDEN)
     coordinator.resolve(0, OFFSETS)
     assert call.response.topics == []
+
+
+async def test_many_groups_are_asked_some_at_a_time() -> None:
+    coordinator = FakeCoordinator(lambda *_: OFFSETS)
+    groups: dict[str, Wanted] = {f"g{number}": None for number in range(2 * STEPS_AT_ONCE)}
+    call = fetch_groups(coordinator, 8, groups)
+    assert len(coordinator.submitted) == STEPS_AT_ONCE
+    await call.answered()
+    assert [group.group_id for group in call.response.groups] == list(groups)
+
+
+def many_offsets(count: int) -> Fetched:
+    return Fetched([("orders", [(index, pack_offset(index, 7, "", 1)) for index in range(count)])])
+
+
+@pytest.mark.parametrize("version", range(1, 10))
+async def test_many_offsets_of_a_group_are_written_some_at_a_time(version: int) -> None:
+    count = AT_ONCE * STEPS_AT_ONCE
+    coordinator = FakeCoordinator(lambda *_: many_offsets(count))
+    call = fetch(coordinator, version, {"orders": [0]})
+    assert call.is_parked
+    await call.answered()
+    response = call.response
+    topics = response.topics if version < 8 else response.groups[0].topics
+    assert found(topics) == [("orders", index, index, 0) for index in range(count)]
+
+
+async def test_a_group_with_many_offsets_is_written_before_many_more_are_asked() -> None:
+    count = AT_ONCE * STEPS_AT_ONCE
+    coordinator = FakeCoordinator(lambda *_: many_offsets(count))
+    call = fetch_groups(coordinator, 8, dict.fromkeys(["a", "b", "c"]))
+    assert len(coordinator.submitted) == 1
+    await call.answered()
+    sizes = [(group.group_id, len(found(group.topics))) for group in call.response.groups]
+    assert sizes == [("a", count), ("b", count), ("c", count)]

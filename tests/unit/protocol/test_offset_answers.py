@@ -25,7 +25,16 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from protocol.offset_answers import commit_accepted, fetched, fetched_alone, fetched_group
+from protocol.offset_answers import (
+    FETCH_BATCHED,
+    FETCH_FLEXIBLE,
+    ROWS_AT_ONCE,
+    commit_accepted,
+    fetched,
+    fetched_alone,
+    fetched_group,
+    fetched_in_pieces,
+)
 from protocol.offset_value import OffsetCommitValue, pack_offset
 from protocol.records import encode_value
 
@@ -88,10 +97,12 @@ def test_fetched_offsets_are_answered_as_their_message_is_written(
         )
     ]
     expected = response_encoder(ApiKey.OFFSET_FETCH, version)(OffsetFetchResponse(groups=groups))
-    assert fetched([fetched_group("g", topics, error)]) == expected
+    group = fetched_group("g", topics, error)
+    assert fetched([group]) == expected
+    assert b"".join(fetched_in_pieces(version, "g", topics, error)) == group
 
 
-@pytest.mark.parametrize("version", [6, 7])
+@pytest.mark.parametrize("version", range(1, 8))
 @given(
     topics=st.lists(st.tuples(NAMES, st.lists(st.tuples(INDEXES, FOUND), max_size=5)), max_size=3),
     error=st.sampled_from([ErrorCode.NONE, ErrorCode.NOT_COORDINATOR]),
@@ -110,7 +121,19 @@ def test_what_one_group_has_is_answered_as_its_message_is_written(
         error_code=error,
     )
     expected = response_encoder(ApiKey.OFFSET_FETCH, version)(response)
-    assert fetched_alone(topics, error) == expected
+    assert b"".join(fetched_in_pieces(version, "g", topics, error)) == expected
+    if version >= FETCH_FLEXIBLE:
+        assert fetched_alone(topics, error) == expected
+
+
+@pytest.mark.parametrize("version", [5, 7, 8])
+def test_many_offsets_are_several_pieces(version: int) -> None:
+    offsets = [(index, None) for index in range(2 * ROWS_AT_ONCE + 1)]
+    pieces = [*fetched_in_pieces(version, "g", [("t", offsets)], ErrorCode.NONE)]
+    longest = max(map(len, pieces))
+    assert longest < 30 * ROWS_AT_ONCE
+    group = fetched_group("g", [("t", offsets)], ErrorCode.NONE)
+    assert version < FETCH_BATCHED or b"".join(pieces) == group
 
 
 @given(

@@ -1,0 +1,109 @@
+"""Work that goes on in steps, and answers that are made like that."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from coordinator_server.api import array_answer
+from coordinator_server.api.array_answer import ArrayAnswer
+from coordinator_server.api.in_turns import AT_ONCE, LONGEST_MS, InTurns
+from coordinator_server.clock import ManualClock
+from protocol.api_keys import ApiKey
+from protocol.codec import part_encoder
+from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from tests.support.groups import Asked
+
+
+def must_not_fail(bug: Exception) -> None:
+    raise bug
+
+
+class Steps:
+    """Steps that are counted, each of which takes a while."""
+
+    def __init__(self, clock: ManualClock, ms: int = 0) -> None:
+        self.clock = clock
+        self.ms = ms
+        self.done: list[int] = []
+
+    def do(self, number: int) -> None:
+        self.clock.advance(self.ms)
+        self.done.append(number)
+
+
+async def test_steps_are_done_some_at_a_time() -> None:
+    clock = ManualClock()
+    steps = Steps(clock)
+    InTurns(clock, must_not_fail).add(map(steps.do, range(2 * AT_ONCE)))
+    assert len(steps.done) == AT_ONCE
+    await asyncio.sleep(0)
+    assert steps.done == list(range(2 * AT_ONCE))
+
+
+async def test_others_have_their_turn_after_a_few_milliseconds() -> None:
+    clock = ManualClock()
+    steps = Steps(clock, ms=LONGEST_MS - 1)
+    InTurns(clock, must_not_fail).add(map(steps.do, range(4)))
+    assert len(steps.done) == 2
+    await asyncio.sleep(0)
+    assert len(steps.done) == 4
+
+
+def test_what_a_step_adds_comes_before_the_steps_that_are_left() -> None:
+    work = InTurns(ManualClock(), must_not_fail)
+    done: list[str] = []
+
+    def step(name: str) -> None:
+        done.append(name)
+        if len(name) == 1:
+            work.add(map(step, [name + "1", name + "2"]))
+
+    work.add(map(step, "ab"))
+    assert done == ["a", "a1", "a2", "b", "b1", "b2"]
+
+
+def test_a_step_that_raises_is_told_and_is_the_last() -> None:
+    bugs: list[Exception] = []
+    work = InTurns(ManualClock(), bugs.append)
+    done: list[int] = []
+
+    def steps() -> Iterator[None]:
+        yield
+        raise ValueError("a bug")
+
+    work.add(steps())
+    work.add(map(done.append, [1]))
+    assert [str(bug) for bug in bugs] == ["a bug"]
+    assert done == [1], "it is of use again"
+
+
+def answer_of(count: int) -> tuple[Asked, ArrayAnswer, Callable[[str], bytes]]:
+    """An answer to DeleteGroups, and what makes an element of it."""
+    call = Asked(2, api_key=ApiKey.DELETE_GROUPS)
+    write = part_encoder(DeletableGroupResult, call.api_key, call.version)
+    work = InTurns(ManualClock(), call.failed)
+    answer = ArrayAnswer(call, DeleteGroupsResponse(), count, work)
+    return call, answer, lambda name: write(DeletableGroupResult(group_id=name))
+
+
+async def test_an_answer_has_its_elements_in_order_whatever_order_they_come_in() -> None:
+    count = 300
+    call, answer, write = answer_of(count)
+    names = [f"{number}-{'x' * number}" for number in range(count)]
+    for number in reversed(range(count)):
+        assert call.is_parked
+        answer.put(number, write(names[number]))
+    assert [result.group_id for result in call.response.results] == names
+
+
+@pytest.mark.interpreted
+def test_an_answer_that_gets_too_large_ends_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(array_answer, "MOST_BYTES", 1_000)
+    call, answer, write = answer_of(20)
+    for number in range(20):
+        answer.put(number, write("x" * 99))
+    assert call.disconnected == "an answer of more than 1000 bytes"
+    assert call.is_parked
