@@ -5,7 +5,7 @@ v5: flexible; the answer tells partitions, replication factor and configs (KIP-5
 v6: may be answered THROTTLING_QUOTA_EXCEEDED, which never happens here. v7: topic ids.
 
 Errors, their order and their words are those of Kafka's `ControllerApis` and
-`ReplicationControlManager`. Topic configs are checked by name and have no effect.
+`ReplicationControlManager`. Topic configs are checked and have no effect.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from coordinator_server.api.call import Call
 from coordinator_server.api.controller import is_controller
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
-from coordinator_server.topics.configs import TOPIC_CONFIGS
+from coordinator_server.topics.configs import check_configs
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.names import CLUSTER_METADATA_TOPIC
 from coordinator_server.topics.service import MAX_PARTITIONS_PER_REQUEST
@@ -111,15 +111,19 @@ def _check_request(call: Call, name: str, mentions: int, services: Services) -> 
 
 
 def _check_configs(topic: CreatableTopic) -> None:
-    nulls = [config.name for config in topic.configs if config.value is None]
+    values: dict[str, str] = {}
+    nulls: list[str] = []
+    for config in topic.configs:
+        if config.value is None:
+            nulls.append(config.name)
+        else:
+            values[config.name] = config.value
     if nulls:
         raise TopicError(
             ErrorCode.INVALID_CONFIG,
             f"Null value not supported for topic configs: {','.join(nulls)}",
         )
-    for config in topic.configs:
-        if config.name not in TOPIC_CONFIGS:
-            raise TopicError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {config.name}")
+    check_configs(values)
 
 
 def _assigned_partitions(call: Call, topic: CreatableTopic, services: Services) -> int:

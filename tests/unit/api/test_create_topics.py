@@ -121,6 +121,11 @@ def test_an_existing_topic_is_refused(services: Services) -> None:
             "Null value not supported for topic configs: retention.ms",
         ),
         (
+            topic("a", configs={"retention.ms": "-2", "segment.ms": "5"}),
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value -2 for configuration retention.ms: Value must be at least -1",
+        ),
+        (
             topic("a", configs={"retention": "1"}),
             ErrorCode.INVALID_CONFIG,
             "Unknown topic config name: retention",
