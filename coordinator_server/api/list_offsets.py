@@ -105,7 +105,9 @@ async def _answer(
         _check_timestamp(call.version, partition.timestamp, duplicate)
         await _look_up(call.version, topic, partition, answer, services, committed=committed)
     except TopicError as refusal:
-        answer.error_code = refusal.error
+        # Who names a partition twice learns of that, unless the topic is none of its business.
+        told = not duplicate or refusal.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        answer.error_code = refusal.error if told else ErrorCode.INVALID_REQUEST
     return answer
 
 

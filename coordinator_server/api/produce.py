@@ -40,12 +40,12 @@ async def handle(call: Call, request: ProduceRequest, services: Services) -> Pro
     """Append each partition's batch; None where the client wants no answer."""
     response = ProduceResponse()
     pending: list[Pending] = []
-    for topic in request.topic_data:
-        answers = TopicProduceResponse(name=topic.name)
+    for name, asked in _asked(request).items():
+        answers = TopicProduceResponse(name=name)
         response.responses.append(answers)
-        for data in topic.partition_data:
+        for data in asked.values():
             answers.partition_responses.append(
-                await _append(call, request, topic.name, data, pending, services)
+                await _append(call, request, name, data, pending, services)
             )
     if request.acks == NO_ACKS:
         _end_unanswered(call, response)
@@ -66,6 +66,16 @@ def refuse(request: ProduceRequest, error: ErrorCode, _version: int) -> ProduceR
             TopicProduceResponse(name=topic.name, partition_responses=answers)
         )
     return response
+
+
+def _asked(request: ProduceRequest) -> dict[str, dict[int, PartitionProduceData]]:
+    """Each partition once, by topic and index: of several mentions the last counts, as in Kafka."""
+    asked: dict[str, dict[int, PartitionProduceData]] = {}
+    for topic in request.topic_data:
+        of_topic = asked.setdefault(topic.name, {})
+        for data in topic.partition_data:
+            of_topic[data.index] = data
+    return asked
 
 
 async def _append(

@@ -12,7 +12,7 @@ from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.errors import TopicError, check_not_closed
-from coordinator_server.topics.partition import Records, Waiter, check_offset
+from coordinator_server.topics.partition import Records, Waiter, check_limit, check_offset
 from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import Search, TimestampAndOffset
 from coordinator_server.topics.transactions import Transactions
@@ -117,8 +117,10 @@ class CoordinatorPartition:
             high_watermark, stable = self.high_watermark, self.last_stable_offset
             up_to = stable if committed else high_watermark
             data = b""
-            if offset < up_to and (max_bytes > 0 or at_least_one):
-                data = await self._read(log, offset, max(max_bytes, 0), up_to)
+            if offset < up_to:
+                check_limit(max_bytes)
+                if max_bytes or at_least_one:
+                    data = await self._read(log, offset, max_bytes, up_to)
             if not at_least_one and len(data) > max_bytes:
                 data = b""
             aborted = self._transactions.aborted_within(offset, up_to) if committed else []

@@ -44,6 +44,12 @@ def check_offset(offset: int, start: int, end: int) -> None:
         )
 
 
+def check_limit(max_bytes: int) -> None:
+    """Raise TopicError for a negative one, with the error Kafka has for it."""
+    if max_bytes < 0:
+        raise TopicError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{max_bytes} bytes cannot be read.")
+
+
 class Waiter:
     """A parked Fetch; `done` completes when enough bytes have become readable."""
 
@@ -195,7 +201,7 @@ class Partition:
 
         At most `max_bytes`, but for the first batch when `at_least_one` is asked for. There are no
         transactions, so both isolation levels see the same.
-        Raises TopicError with OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR.
+        Raises TopicError with OFFSET_OUT_OF_RANGE, UNKNOWN_SERVER_ERROR or KAFKA_STORAGE_ERROR.
         """
         self._check_open()
         log = self._log
@@ -204,9 +210,11 @@ class Partition:
         high_watermark, start = self.high_watermark, self.start_offset
         check_offset(offset, start, 0 if log is None else log.end_offset)
         data = b""
-        if log is not None and offset < high_watermark and (max_bytes > 0 or at_least_one):
-            async with self._reading:
-                data = await self._read(log, offset, max(max_bytes, 0), high_watermark)
+        if log is not None and offset < high_watermark:
+            check_limit(max_bytes)
+            if max_bytes or at_least_one:
+                async with self._reading:
+                    data = await self._read(log, offset, max_bytes, high_watermark)
         if not at_least_one and len(data) > max_bytes:
             data = b""
         return Records(data, high_watermark, high_watermark, start)

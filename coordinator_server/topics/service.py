@@ -345,7 +345,8 @@ class Topics:
         parts = []
         left, empty = max_bytes, True
         for want, partition in zip(wants, partitions, strict=True):
-            most = min(want.max_bytes, left)
+            # A negative limit refuses the partition that meets it first.
+            most, left = min(want.max_bytes, left), max(left, 0)
             try:
                 if partition in refused:
                     raise refused[partition]
@@ -357,7 +358,7 @@ class Topics:
                 continue
             data, high_watermark, stable, start, aborted = found
             parts.append(FetchPart(ErrorCode.NONE, high_watermark, start, data, stable, aborted))
-            left -= len(data)
+            left = max(left - len(data), 0)
             empty = empty and not data
         return parts
 

@@ -120,6 +120,22 @@ async def test_the_limit_of_the_answer_holds_but_for_the_first_batch(services: S
     assert [len(values_of(data.records)) for data in answer] == [1, 0]
 
 
+@pytest.mark.parametrize("max_bytes", [-1, -(2**31)])
+async def test_a_negative_limit_is_an_error_of_the_partition_that_comes_first(
+    services: Services, max_bytes: int
+) -> None:
+    asked = request(want(0), want(1), max_bytes=max_bytes, max_wait_ms=60_000)
+    first, second = await ask(services, asked)
+    assert (first.error_code, first.high_watermark) == (ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+    assert values_of(second.records) == [(0, b"x" * 1000)]
+
+
+async def test_a_negative_limit_of_a_partition_is_an_error_of_its_own(services: Services) -> None:
+    second, first = await ask(services, request(want(1), want(0, max_bytes=-1)))
+    assert len(values_of(second.records)) == 1
+    assert (first.error_code, first.records) == (ErrorCode.UNKNOWN_SERVER_ERROR, b"")
+
+
 async def test_an_empty_partition_does_not_use_up_the_one_batch_rule(services: Services) -> None:
     answer = await ask(services, request(want(2), want(1), max_bytes=1))
     assert [len(values_of(data.records)) for data in answer] == [0, 1]

@@ -130,6 +130,21 @@ async def test_a_partition_named_twice_is_an_invalid_request(services: Services)
     assert (second.partition_index, second.error_code) == (1, ErrorCode.NONE)
 
 
+@pytest.mark.parametrize(("topic", "index"), [("nothing", 0), ("orders", 9)])
+async def test_it_is_one_whether_there_is_such_a_partition_or_not(
+    services: Services, topic: str, index: int
+) -> None:
+    (answer,) = await ask(services, at(LATEST, index=index), at(EARLIEST, index=index), topic=topic)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_who_may_not_describe_a_topic_may_name_it_twice(tmp_path: Path) -> None:
+    denied = {(Operation.DESCRIBE, Resource.TOPIC, "orders")}
+    services = fake_services(make_topics(tmp_path), denied=denied)
+    (answer,) = await ask(services, at(LATEST), at(EARLIEST))
+    assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 async def test_describe_on_the_topic_is_needed(tmp_path: Path) -> None:
     denied = {(Operation.DESCRIBE, Resource.TOPIC, "orders")}
     services = fake_services(make_topics(tmp_path), denied=denied)

@@ -87,6 +87,25 @@ async def test_each_partition_has_its_own_answer(services: Services) -> None:
     ]
 
 
+async def test_of_a_partition_named_twice_the_last_records_count(services: Services) -> None:
+    first, second = batch_of((NOW, b"a")), batch_of((NOW, b"b"), (NOW, b"c"))
+    for entries in (
+        ([(0, None), (1, first), (0, second)],),
+        ([(0, first)], [(1, first), (0, second)]),
+    ):
+        asked = request()
+        asked.topic_data = [
+            topic for partitions in entries for topic in request(*partitions).topic_data
+        ]
+        response = await produce.handle(FakeCall(9), asked, services)
+        assert response is not None
+        (answers,) = response.responses
+        found = [(answer.index, answer.error_code) for answer in answers.partition_responses]
+        assert found == [(0, ErrorCode.NONE), (1, ErrorCode.NONE)]
+    values = [value for _, value in await records_in(services.topics, "orders", 0)]
+    assert values == [b"b", b"c", b"b", b"c"]
+
+
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 async def test_compressed_batches_are_kept_as_they_are(services: Services, codec: str) -> None:
     records = batch_of((NOW, b"a" * 500), (NOW, b"b" * 500), codec=codec)
