@@ -52,16 +52,28 @@ def first_from(
 def latest(log: SegmentLog, up_to: int, stopping: Event) -> TimestampAndOffset | None:
     """The first of the records with the largest timestamp.
 
+    Closed segments that are known to have only older ones are not read.
     Raises SearchStopped, CorruptLog, OSError.
     """
+    since = log.latest_known(up_to)
+    best = _latest_batch(since, log, up_to, stopping)
+    if since is not None and (best is None or best[0].max_timestamp < since):
+        # A compaction has taken it away meanwhile.
+        best = _latest_batch(None, log, up_to, stopping)
+    return None if best is None else max(_records(*best), key=lambda found: found.timestamp)
+
+
+def _latest_batch(
+    since: int | None, log: SegmentLog, up_to: int, stopping: Event
+) -> tuple[BatchHeader, bytes, int] | None:
     best: tuple[BatchHeader, bytes, int] | None = None
-    for header, chunk, at in log.batches():
+    for header, chunk, at in log.batches(since=since):
         _check_wanted(log, stopping)
         if header.base_offset >= up_to:
             break
         if best is None or header.max_timestamp > best[0].max_timestamp:
             best = header, chunk, at
-    return None if best is None else max(_records(*best), key=lambda found: found.timestamp)
+    return best
 
 
 def _check_wanted(log: SegmentLog, stopping: Event) -> None:

@@ -6,6 +6,7 @@ is called in a thread, while appends go on.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from threading import Event, Lock
 from typing import Final
@@ -295,6 +296,19 @@ class SegmentLog(Journaled):
                             f"{segment.path}, position {at}: the segment ends in a batch"
                         )
                     segment.latest_timestamp = latest
+
+    def latest_known(self, up_to: int) -> int | None:
+        """The largest timestamp (ms) there is for sure before an offset: of segments walked before.
+
+        None if that is not known of any.
+        """
+        segments = self._segments.all
+        known = [
+            segment.latest_timestamp
+            for segment, following in pairwise(segments)
+            if following.base_offset <= up_to and segment.latest_timestamp is not None
+        ]
+        return max(known, default=None)
 
     @contextmanager
     def _reading(self) -> Iterator[list[Segment]]:
