@@ -154,7 +154,8 @@ class TopicCatalog(KnownTopics):
         ids = dict.fromkeys(to_base64(self._topics[name].topic_id) for name in doomed)
         self._deleted = dict.fromkeys([*before, *ids][-MOST_DELETED:])
         try:
-            self._replace({n: t for n, t in self._topics.items() if n not in set(doomed)}, doomed)
+            gone = set(doomed)
+            self._replace({n: t for n, t in self._topics.items() if n not in gone}, doomed)
         except OSError:
             self._deleted = before
             raise
