@@ -14,6 +14,7 @@ from typing import NamedTuple
 from coordinator_server.api.call import Call
 from coordinator_server.api.partitions import check_partition
 from coordinator_server.api.services import Services
+from coordinator_server.pace import Pace
 from coordinator_server.ports import Operation
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.service import FetchPart, FetchWant
@@ -55,7 +56,8 @@ async def handle(call: Call, request: FetchRequest, services: Services) -> Fetch
     """Answer with whole batches, at least one if there is any, within the limits asked for."""
     if request.session_epoch not in FULL_FETCH_EPOCHS:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    planned = _plan(call, request, services)
+    pace = Pace(services.clock)
+    planned = await _plan(call, request, services, pace)
     wants = [plan for _, plan in planned if isinstance(plan, FetchWant)]
     urgent = any(
         isinstance(plan, PartitionData) and plan.error_code in URGENT_ERRORS for _, plan in planned
@@ -71,6 +73,8 @@ async def handle(call: Call, request: FetchRequest, services: Services) -> Fetch
     )
     response = FetchResponse()
     for topic, plan in planned:
+        if pace.is_over():
+            await pace.rest()
         if isinstance(plan, FetchWant):
             _add(response, topic, _data(call, request, plan, next(parts)))
         else:
@@ -98,17 +102,21 @@ def _failed(partition: int, error: ErrorCode) -> PartitionData:
     )
 
 
-def _plan(call: Call, request: FetchRequest, services: Services) -> list[_Planned]:
+async def _plan(
+    call: Call, request: FetchRequest, services: Services, pace: Pace
+) -> list[_Planned]:
     """One entry per partition; the last mention of a partition counts, at its first place."""
     asked = {
         (topic.topic, partition.partition): partition
         for topic in request.topics
         for partition in topic.partitions
     }
-    return [
-        _plan_partition(call, name, partition, request.replica_id, services)
-        for (name, _), partition in asked.items()
-    ]
+    planned: list[_Planned] = []
+    for (name, _), partition in asked.items():
+        if pace.is_over():
+            await pace.rest()
+        planned.append(_plan_partition(call, name, partition, request.replica_id, services))
+    return planned
 
 
 def _plan_partition(

@@ -14,6 +14,7 @@ from collections import Counter
 from coordinator_server.api.call import Call
 from coordinator_server.api.partitions import check_partition
 from coordinator_server.api.services import Services
+from coordinator_server.pace import Pace
 from coordinator_server.ports import Operation, TopicInfo
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.service import LEADER_EPOCH
@@ -47,11 +48,14 @@ async def handle(
         for partition in topic.partitions
     )
     committed = request.isolation_level == READ_COMMITTED
+    pace = Pace(services.clock)
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
         of_topic = answers.setdefault(topic.name, {})
         for partition in topic.partitions:
             index = partition.partition_index
+            if pace.is_over():
+                await pace.rest()
             if index not in of_topic:
                 duplicate = mentions[topic.name, index] > 1
                 of_topic[index] = await _answer(

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from coordinator_server.api.call import Call
 from coordinator_server.api.partitions import check_partition
 from coordinator_server.api.services import Services
+from coordinator_server.pace import Pace
 from coordinator_server.ports import Operation
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.partition import Appended
@@ -40,10 +41,13 @@ async def handle(call: Call, request: ProduceRequest, services: Services) -> Pro
     """Append each partition's batch; None where the client wants no answer."""
     response = ProduceResponse()
     pending: list[Pending] = []
+    pace = Pace(services.clock)
     for name, asked in _asked(request).items():
         answers = TopicProduceResponse(name=name)
         response.responses.append(answers)
         for data in asked.values():
+            if pace.is_over():
+                await pace.rest()
             answers.partition_responses.append(
                 await _append(call, request, name, data, pending, services)
             )

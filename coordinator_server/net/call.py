@@ -24,6 +24,7 @@ class SessionCall:
         "began",
         "caller",
         "correlation_id",
+        "is_large",
         "now_ms",
         "request",
         "route",
@@ -50,6 +51,8 @@ class SessionCall:
         self.now_ms = now_ms
         self.began = began
         """When its chunk was taken up, in seconds of the performance counter."""
+        self.is_large = False
+        """Whether the request was decoded beside the event loop."""
 
     def answer(self, response: Any) -> None:
         """Encode the response and send it."""
@@ -68,6 +71,12 @@ class SessionCall:
             self._session.send(self, body, error)
         else:
             self._session.send_parts(self, parts, error)
+
+    def encoded(self, response: Any) -> list[bytes]:
+        """The body of the response, in parts. Raises ValueError."""
+        route = self.route
+        encode = route.encode_parts
+        return [route.encode(response)] if encode is None else encode(response)
 
     def answer_body(self, body: bytes, error: int = 0) -> None:
         """Send an encoded body."""

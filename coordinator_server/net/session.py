@@ -266,6 +266,7 @@ class Session:
             correlation_id = buffer[start + 4 : start + 8]
             if end - body > LARGE_BODY:
                 self.current = call = self._call(way, correlation_id, None)
+                call.is_large = True
                 self._shell.run(self._serve_large(call, way, buffer, body, end))
                 return
             request = way.decode(buffer, body, end)
@@ -354,10 +355,15 @@ class Session:
     async def _handle_async(self, call: SessionCall) -> None:
         try:
             response = await call.route.handle(call, call.request, self._services)
+            # The answer to a large request is as large: it is encoded beside the loop, too.
+            encode = partial(call.encoded, response)
+            parts = await self._shell.aside(encode) if response and call.is_large else None
         except Exception as bug:  # noqa: BLE001 - whatever it is, only this request fails
             self.failed(call, bug)
             return
-        if response is not None:
+        if parts is not None:
+            call.answer_parts(parts, getattr(response, "error_code", 0))
+        elif response is not None:
             call.answer(response)
 
     def _way(self, buffer: bytes, start: int, end: int) -> Route | None:

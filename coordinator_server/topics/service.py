@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import structlog
 
 from coordinator_server.clock import Clock
+from coordinator_server.pace import Pace
 from coordinator_server.ports import TopicImage, TopicInfo
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.topics.coordinator_log import CoordinatorLogs, CoordinatorPartition
@@ -342,9 +343,12 @@ class Topics:
         *,
         committed: bool,
     ) -> list[FetchPart]:
-        parts = []
+        parts: list[FetchPart] = []
+        pace = Pace(self._clock)
         left, empty = max_bytes, True
         for want, partition in zip(wants, partitions, strict=True):
+            if pace.is_over():
+                await pace.rest()
             # A negative limit refuses the partition that meets it first.
             most, left = min(want.max_bytes, left), max(left, 0)
             try:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.net.large import COUNTED_BODY, LARGE_BODY, MOST_ELEMENTS, MOST_NAMES
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -13,6 +14,7 @@ from protocol.messages.offset_commit import (
 from tests.support.conversation import API_VERSIONS, FIND_COORDINATOR, Conversation, request
 
 GROUP = "g" * 1_000
+LIST_OFFSETS = 2
 OFFSET_COMMIT = 8
 CUT = 40
 """Bytes left out of a request's last string, so that it claims more than there is."""
@@ -50,6 +52,29 @@ def test_what_comes_behind_a_large_request_waits_for_its_turn() -> None:
     talk.session.proceed(0)
     (second,) = talk.answers()
     assert (first[:4], second[:4]) == (b"\0\0\0\1", b"\0\0\0\2")
+
+
+def test_the_answer_to_a_large_request_is_encoded_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    talk = Conversation()
+    beside: list[str] = []
+    aside = talk.aside
+
+    async def noted(work: Any) -> Any:
+        beside.append(work.func.__name__)
+        return await aside(work)
+
+    monkeypatch.setattr(talk, "aside", noted)
+    partitions = [ListOffsetsPartition(partition_index=i, timestamp=-1) for i in range(9_000)]
+    topics = [ListOffsetsTopic(name="unknown", partitions=partitions)]
+    talk.send(request(LIST_OFFSETS, 6, 7, replica_id=-1, isolation_level=0, topics=topics))
+    drive(talk.running.pop())
+    drive(talk.running.pop())
+    assert beside == ["decode_large", "encoded"]
+    ((correlation_id, response),) = talk.answered(LIST_OFFSETS, 6)
+    assert correlation_id == 7
+    assert len(response.topics[0].partitions) == len(partitions)
 
 
 def test_a_small_request_is_decoded_at_once() -> None:
