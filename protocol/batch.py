@@ -163,14 +163,17 @@ def encoded_record(
 ) -> bytes:
     """A record as it stands in a batch; `place` counts from 0, a value of None is a tombstone."""
     if (
-        value is None
-        or timestamp_delta
+        timestamp_delta
         or key is None
-        or len(key) + len(value) + len(headers) + place >= TABULATED - _FRAMING
+        or len(key) + len(value or b"") + len(headers) + place >= TABULATED - _FRAMING
     ):
         return _unusual_record(place, key, value, headers, timestamp_delta)
-    number, key_size, value_size = VARINTS[place], VARINTS[len(key)], VARINTS[len(value)]
-    size = 2 + len(number) + len(key_size) + len(key) + len(value_size) + len(value) + len(headers)
+    number, key_size = VARINTS[place], VARINTS[len(key)]
+    size = 2 + len(number) + len(key_size) + len(key) + len(headers)
+    if value is None:
+        return b"".join((VARINTS[size + 1], b"\0\0", number, key_size, key, b"\1", headers))
+    value_size = VARINTS[len(value)]
+    size += len(value_size) + len(value)
     return b"".join((VARINTS[size], b"\0\0", number, key_size, key, value_size, value, headers))
 
 

@@ -194,7 +194,7 @@ class Expiry:
 def _forget(group: GroupMemory, topic: str, partition: int, out: Effects) -> None:
     """A tombstone, if there is anything to forget."""
     offsets = group.offsets
-    if offsets.get(topic, partition) is not None or offsets.is_pending(topic, partition):
+    if offsets.has(topic, partition) or offsets.is_pending(topic, partition):
         out.write(OffsetCommitKey(group.group_id, topic, partition), None)
 
 

@@ -72,6 +72,10 @@ class OffsetStore:
         value = self._committed.get(topic, _NO_OFFSETS).get(partition)
         return None if value is None else decode_offset(value)
 
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether there is a committed offset of a partition."""
+        return partition in self._committed.get(topic, _NO_OFFSETS)
+
     def topics(self) -> Collection[str]:
         """The topics with committed offsets."""
         return self._committed.keys()
@@ -88,7 +92,9 @@ class OffsetStore:
 
     def is_pending(self, topic: str, partition: int) -> bool:
         """Whether a transaction with an offset of this partition is open."""
-        return any((topic, partition) in offsets for offsets in self.pending.values())
+        return bool(self.pending) and any(
+            (topic, partition) in offsets for offsets in self.pending.values()
+        )
 
     def has_any_of(self, topics: frozenset[str]) -> bool:
         """Whether there is an offset, be it pending, of one of these topics."""
