@@ -12,35 +12,31 @@ MOST_COPIED: Final = 65_536
 class Outbox:
     """Answers in the order of their requests, each with its length."""
 
-    __slots__ = ("_parts", "size")
+    __slots__ = ("parts", "size")
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self.parts: list[bytes] = []
         self.size = 0
         """In bytes."""
-
-    def __bool__(self) -> bool:
-        """Whether there is anything."""
-        return self.size > 0
 
     def add(self, correlation_id: bytes, tags: bytes, body: bytes) -> None:
         """An answer; `tags` are those of its header."""
         size = 4 + len(tags) + len(body)
-        self._parts.append(size.to_bytes(SIZE_BYTES, "big") + correlation_id + tags + body)
+        self.parts.append(size.to_bytes(SIZE_BYTES, "big") + correlation_id + tags + body)
         self.size += SIZE_BYTES + size
 
     def add_parts(self, correlation_id: bytes, tags: bytes, body: list[bytes]) -> None:
         """An answer of which the body is in parts; the large ones are not copied."""
         parts = fewer_parts(body)
         size = 4 + len(tags) + sum([len(part) for part in parts])
-        self._parts.append(size.to_bytes(SIZE_BYTES, "big") + correlation_id + tags)
-        self._parts += parts
+        self.parts.append(size.to_bytes(SIZE_BYTES, "big") + correlation_id + tags)
+        self.parts += parts
         self.size += SIZE_BYTES + size
 
     def take(self) -> list[bytes]:
         """All there is; in one piece unless it is much."""
-        parts = self._parts
-        self._parts = []
+        parts = self.parts
+        self.parts = []
         if len(parts) > 1 and self.size <= MOST_COPIED:
             parts = [b"".join(parts)]
         self.size = 0

@@ -121,7 +121,7 @@ class Session:
         None: `receive` it, nothing has happened.
         """
         familiar = self._familiar
-        if familiar is None or familiar.repeat is None or not self._is_at_rest or self._out:
+        if familiar is None or familiar.repeat is None or not self._is_at_rest or self._out.size:
             return None
         return familiar.repeat.serve(data, now_ms, self._context.counters)
 
@@ -155,6 +155,8 @@ class Session:
 
     def take(self) -> list[bytes]:
         """What is to be sent, in one piece unless it is much; it counts as sent from now on."""
+        if not self._out.size:
+            return []
         self._context.counters.bytes_out += self._out.size
         return self._out.take()
 
