@@ -5,7 +5,9 @@ v6: leader epoch (KIP-320). v7: static members (KIP-345). v8: flexible. v9: GROU
 where ILLEGAL_GENERATION used to stand for a group that does not exist (KIP-848).
 
 The empty group id is a group like any other here. What is committed of a topic or partition that
-does not exist is refused there and harms nothing else.
+does not exist is refused there and harms nothing else. A topic of which no partition is named is
+answered only if it does not exist, and one named twice is one in an answer that has something
+refused here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +16,7 @@ from typing import Final
 
 from coordinator_server.api import registry
 from coordinator_server.api.call import Call
-from coordinator_server.api.readable import readable_partitions
+from coordinator_server.api.readable import answered, readable_partitions
 from coordinator_server.api.refusing import not_authorized, not_readable
 from coordinator_server.api.services import Services
 from coordinator_server.api.ticket import CallTicket
@@ -47,8 +49,8 @@ class _Commit(CallTicket):
     def __init__(self, call: Call, request: OffsetCommitRequest, services: Services) -> None:
         super().__init__(call)
         self._request = request
-        self._refused: dict[tuple[str, int], ErrorCode] = {}
-        """Errors by topic and partition."""
+        self._refused: dict[str, list[OffsetCommitResponsePartition]] = {}
+        """What the group is not asked for, by topic."""
         self.topics = [
             accepted
             for topic in request.topics
@@ -63,14 +65,16 @@ class _Commit(CallTicket):
         name, given = topic.name, topic.partitions
         partitions, error = readable_partitions(self._call.caller, name, services)
         accepted = [each for each in given if 0 <= each.partition_index < partitions]
-        if len(accepted) == len(given):
+        if accepted and len(accepted) == len(given):
             return topic
         missing = [i for each in given if not 0 <= (i := each.partition_index) < partitions]
-        asked = self._request
-        member_id = asked.member_id
-        not_readable(self._call, services, asked.group_id, name, missing[0], error, member_id)
-        for index in missing:
-            self._refused[name, index] = error
+        if missing or not partitions:
+            refused = self._refused.setdefault(name, [])
+            refused.extend(OffsetCommitResponsePartition(index, error) for index in missing)
+        if missing:
+            asked = self._request
+            member_id = asked.member_id
+            not_readable(self._call, services, asked.group_id, name, missing[0], error, member_id)
         return OffsetCommitRequestTopic(name=name, partitions=accepted)
 
     def deliver(self, result: Result) -> None:
@@ -82,7 +86,7 @@ class _Commit(CallTicket):
         if self._refused or any(result.errors):
             self._answer(result.errors)
         else:
-            self._call.answer_body(commit_accepted(self._call.version, self._request.topics))
+            self._call.answer_body(commit_accepted(self._call.version, self.topics))
 
     def refuse(self) -> OffsetCommitResponse:
         """The answer where nothing is left for the group."""
@@ -94,19 +98,22 @@ class _Commit(CallTicket):
     def _response(self, errors: Iterable[ErrorCode]) -> OffsetCommitResponse:
         """The answer; `errors` are those of the group's part."""
         coming = iter(errors)
-        response = OffsetCommitResponse()
-        for topic in self._request.topics:
-            partitions = []
-            for each in topic.partitions:
-                index = each.partition_index
-                error = self._refused.get((topic.name, index))
-                partitions.append(
-                    OffsetCommitResponsePartition(index, next(coming) if error is None else error)
-                )
-            response.topics.append(
-                OffsetCommitResponseTopic(name=topic.name, partitions=partitions)
+        verdicts = [
+            (
+                topic.name,
+                [
+                    OffsetCommitResponsePartition(each.partition_index, next(coming))
+                    for each in topic.partitions
+                ],
             )
-        return response
+            for topic in self.topics
+        ]
+        return OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponseTopic(name=name, partitions=list(partitions))
+                for name, partitions in answered(self._refused, verdicts)
+            ]
+        )
 
 
 def handle(

@@ -1,17 +1,19 @@
 """OffsetDelete (key 47): offsets of topics nobody in the group subscribes to (KIP-496).
 
-v0 is the only version.
+v0 is the only version. A topic of which no partition is named is answered only if it does not
+exist, and one named twice is one in an answer that has something refused here.
 """
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain, islice
 from struct import Struct
 from typing import Final
 
 from coordinator_server.api.array_answer import around
 from coordinator_server.api.call import Call
 from coordinator_server.api.in_turns import InTurns
-from coordinator_server.api.readable import readable_partitions
+from coordinator_server.api.readable import answered, readable_partitions
 from coordinator_server.api.refusing import empty_group_id, not_authorized, not_readable
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Deleted, Refuse, Result
@@ -55,10 +57,11 @@ def handle(
         if exist:
             wanted.append((topic.name, exist))
         missing = [index for index in indexes if not 0 <= index < partitions]
-        refused.setdefault(topic.name, []).extend((index, error) for index in missing)
+        if missing or not partitions:
+            refused.setdefault(topic.name, []).extend((index, error) for index in missing)
         if missing:
             not_readable(call, services, group_id, topic.name, missing[0], error)
-    Deletion(call, group_id, refused, services).begin(list(_shares(wanted)) or [[]])
+    Deletion(call, group_id, wanted, refused, services).begin()
     return None
 
 
@@ -91,49 +94,71 @@ class Deletion:
     None of them may be left when a later share is asked about: the group may have gone meanwhile.
     """
 
-    __slots__ = ("_call", "_group_id", "_is_begun", "_missing", "_outcomes", "_services", "_work")
+    __slots__ = (
+        "_call",
+        "_group_id",
+        "_is_begun",
+        "_missing",
+        "_outcomes",
+        "_refused",
+        "_services",
+        "_wanted",
+        "_work",
+    )
 
     def __init__(
-        self, call: Call, group_id: str, refused: dict[str, Outcomes], services: Services
+        self,
+        call: Call,
+        group_id: str,
+        wanted: Topics,
+        refused: dict[str, Outcomes],
+        services: Services,
     ) -> None:
         self._call = call
         self._group_id = group_id
-        self._outcomes = refused
+        self._wanted = wanted
+        self._refused = refused
         self._services = services
         self._is_begun = False
+        self._outcomes: list[Outcomes] = []
+        """Of each share."""
         self._missing = 0
         self._work = InTurns(services.clock, call.failed)
 
-    def begin(self, shares: list[Topics]) -> None:
+    def begin(self) -> None:
         """Ask about one share after the other."""
+        shares = list(_shares(self._wanted)) or [[]]
         self._missing = len(shares)
-        self._work.add(map(self._ask, shares))
+        self._outcomes = [[] for _ in shares]
+        self._work.add(map(self._ask, range(len(shares)), shares))
 
-    def _ask(self, share: Topics) -> None:
-        ticket = CallbackTicket(partial(self._put, share), self._call.failed)
+    def _ask(self, number: int, share: Topics) -> None:
+        ticket = CallbackTicket(partial(self._put, number, share), self._call.failed)
         self._services.coordinator.submit(self._group_id, DeleteOffsets(ticket, share))
 
-    def _put(self, share: Topics, result: Result) -> None:
+    def _put(self, number: int, share: Topics, result: Result) -> None:
         if isinstance(result, Deleted):
             self._is_begun = True
-            topics = result.topics
+            self._outcomes[number] = [each for _, some in result.topics for each in some]
         else:
             assert isinstance(result, Refuse)
             if not self._is_begun or result.error != ErrorCode.GROUP_ID_NOT_FOUND:
                 self._work.stop()
                 self._call.answer(OffsetDeleteResponse(error_code=result.error))
                 return
-            topics = [(name, [(index, ErrorCode.NONE) for index in some]) for name, some in share]
-        for topic, partitions in topics:
-            self._outcomes.setdefault(topic, []).extend(partitions)
+            gone = ErrorCode.NONE
+            self._outcomes[number] = [(index, gone) for _, some in share for index in some]
         self._missing -= 1
         if not self._missing:
             self._work.add(self._sending())
 
     def _sending(self) -> Iterator[None]:
-        before, behind = around(self._call, OffsetDeleteResponse(), len(self._outcomes))
+        outcomes = chain.from_iterable(self._outcomes)
+        verdicts = [(topic, list(islice(outcomes, len(some)))) for topic, some in self._wanted]
+        topics = answered(self._refused, verdicts)
+        before, behind = around(self._call, OffsetDeleteResponse(), len(topics))
         parts = [before]
-        for topic, partitions in self._outcomes.items():
+        for topic, partitions in topics:
             parts.append(text_bytes(topic) + _int(len(partitions)))
             for at in range(0, len(partitions), AT_ONCE):
                 parts.append(b"".join([_row(*each) for each in partitions[at : at + AT_ONCE]]))

@@ -94,9 +94,9 @@ def test_what_does_not_exist_is_refused_and_harms_nothing_else(version: int) -> 
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert errors(call) == [
         ("missing", 0, unknown),
-        ("orders", 2, 0),
         ("orders", 3, unknown),
         ("orders", -1, unknown),
+        ("orders", 2, 0),
         ("payments", 0, 0),
     ]
 
@@ -131,3 +131,42 @@ def test_the_empty_group_id_is_a_group_like_any_other() -> None:
     coordinator = FakeCoordinator()
     commit(coordinator, 9, topic("orders", 0), group_id="")
     assert coordinator.submitted[0][0] == ""
+
+
+def names(call: Asked) -> list[tuple[str, int]]:
+    return [(entry.name, len(entry.partitions)) for entry in call.response.topics]
+
+
+@VERSIONS
+def test_a_topic_of_which_no_partition_is_named_is_answered_only_if_it_is_missing(
+    version: int,
+) -> None:
+    coordinator = FakeCoordinator()
+    call = commit(coordinator, version, topic("orders"), topic("payments", 0), topic("orders", 1))
+    assert [asked.name for asked in coordinator.event.topics] == ["payments", "orders"]
+    coordinator.resolve(0, Committed((ErrorCode.NONE, ErrorCode.NONE)))
+    assert names(call) == [("payments", 1), ("orders", 1)]
+    assert names(commit(coordinator, version, topic("orders"))) == []
+    assert names(commit(coordinator, version, topic("missing"))) == [("missing", 0)]
+
+
+def test_a_topic_named_twice_is_one_in_an_answer_that_has_something_missing() -> None:
+    coordinator = FakeCoordinator()
+    call = commit(coordinator, 9, topic("orders", 0), topic("orders", 1, 99), topic("missing", 0))
+    coordinator.resolve(0, Committed((ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert names(call) == [("orders", 3), ("missing", 1)]
+    assert errors(call) == [
+        ("orders", 99, unknown),
+        ("orders", 0, ErrorCode.NONE),
+        ("orders", 1, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ("missing", 0, unknown),
+    ]
+
+
+def test_a_topic_named_twice_is_answered_twice_where_nothing_is_missing() -> None:
+    coordinator = FakeCoordinator()
+    for error in (ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION):
+        call = commit(coordinator, 9, topic("orders", 0), topic("orders", 0))
+        coordinator.resolve(-1, Committed((error, error)))
+        assert names(call) == [("orders", 1), ("orders", 1)]

@@ -12,7 +12,7 @@ from tests.support.groups import Asked, Denial, FakeCoordinator, ask, group_serv
 
 def delete(
     coordinator: FakeCoordinator,
-    topics: dict[str, list[int]],
+    topics: dict[str, list[int]] | list[tuple[str, list[int]]],
     group_id: str = "g",
     denied: tuple[Denial, ...] = (),
 ) -> Asked:
@@ -21,7 +21,7 @@ def delete(
             name=name,
             partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes],
         )
-        for name, indexes in topics.items()
+        for name, indexes in (topics.items() if isinstance(topics, dict) else topics)
     ]
     services = group_services(coordinator, denied=denied)
     return ask(ApiKey.OFFSET_DELETE, 0, services, group_id=group_id, topics=asked)
@@ -117,3 +117,21 @@ def test_what_keeps_a_group_from_deleting_the_rest_is_the_answer() -> None:
     coordinator.resolve(1, Refuse(ErrorCode.NOT_COORDINATOR, Rule.NOT_OWNED))
     assert call.response.error_code == ErrorCode.NOT_COORDINATOR
     assert call.response.topics == []
+
+
+def names(call: Asked) -> list[tuple[str, int]]:
+    return [(topic.name, len(topic.partitions)) for topic in call.response.topics]
+
+
+def test_a_topic_of_which_no_partition_is_named_is_answered_only_if_it_is_missing() -> None:
+    coordinator = FakeCoordinator(lambda *_: Deleted([]))
+    call = delete(coordinator, {"orders": [], "missing": []})
+    assert names(call) == [("missing", 0)]
+
+
+def test_a_topic_named_twice_is_one_in_an_answer_that_has_something_missing() -> None:
+    verdict = Deleted([("orders", [(0, ErrorCode.NONE)]), ("orders", [(1, ErrorCode.NONE)])])
+    coordinator = FakeCoordinator(lambda *_: verdict)
+    twice = [("orders", [0]), ("orders", [1])]
+    assert names(delete(coordinator, twice)) == [("orders", 1), ("orders", 1)]
+    assert names(delete(coordinator, [*twice, ("missing", [0])])) == [("missing", 1), ("orders", 2)]
