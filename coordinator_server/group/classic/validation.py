@@ -104,7 +104,10 @@ def refuse_generation(group: ClassicGroup, generation: int) -> Refuse | None:
 
 
 def refuse_sync(group: ClassicGroup, event: Sync) -> Refuse | None:
-    """Kafka's validateSyncGroup: member, generation, protocol (KIP-559)."""
+    """Kafka's validateSyncGroup: member, generation, protocol (KIP-559).
+
+    A group that was Empty has no protocol before its members have joined, and none differs.
+    """
     refusal = refuse_member(group, event.member_id, event.group_instance_id)
     if refusal is not None:
         return refusal
@@ -113,7 +116,7 @@ def refuse_sync(group: ClassicGroup, event: Sync) -> Refuse | None:
         return refusal
     if event.protocol_type not in (None, group.protocol_type):
         return _other_protocol(event.protocol_type, group.protocol_type)
-    if event.protocol_name not in (None, group.protocol_name):
+    if group.protocol_name is not None and event.protocol_name not in (None, group.protocol_name):
         return _other_protocol(event.protocol_name, group.protocol_name)
     return None
 

@@ -123,6 +123,19 @@ def test_a_wrong_sync_is_refused_and_changes_nothing(
     assert story.state == "CompletingRebalance"
 
 
+def test_no_protocol_differs_while_the_group_has_none_yet() -> None:
+    story = Story()
+    member = story.member("a")
+    waiting = member.enter()
+    assert (story.state, story.classic.protocol_name) == ("PreparingRebalance", None)
+    request = member.sync(generation=story.generation, protocol_name="other")
+    assert (request.error, request.rule) == (
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        Rule.REBALANCE_UNDER_WAY,
+    )
+    assert waiting.is_parked
+
+
 def test_type_and_protocol_are_not_checked_where_the_version_has_none() -> None:
     _, (a,) = completing("a", session=60_000)
     assert a.sync({a: b"1"}, protocol_type=None).assignment == b"1"
