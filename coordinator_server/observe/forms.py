@@ -59,8 +59,8 @@ def started_form(started: RebalanceStarted) -> Form:
     }
 
 
-def rebalance_form(event: RebalanceEvent, limit: int | None = None) -> Form:
-    """A finished rebalance; no list in it is longer than `limit`."""
+def listed_rebalance_form(event: RebalanceEvent) -> Form:
+    """A finished rebalance in a list of groups: how many there were, and nobody but the culprit."""
     return {
         "group": event.group_id,
         "reason": str(event.reason),
@@ -78,12 +78,22 @@ def rebalance_form(event: RebalanceEvent, limit: int | None = None) -> Form:
         "sync_phase_ms": event.sync_phase_ms,
         "members_before": event.members_before,
         "members_after": event.members_after,
+        "counts": event.counts._asdict(),
+    }
+
+
+def rebalance_form(event: RebalanceEvent, limit: int | None = None) -> Form:
+    """A finished rebalance; no list in it is longer than `limit`."""
+    form = listed_rebalance_form(event)
+    counts = form.pop("counts")
+    return {
+        **form,
         "joined": culprit_forms(event.joined, limit),
         "left": culprit_forms(event.left, limit),
         "evicted": culprit_forms(event.evicted, limit),
         "waited_for": [_waited_form(waited) for waited in event.waited_for[:limit]],
         "rounds": [_round_form(entry) for entry in event.rounds[:limit]],
-        "counts": event.counts._asdict(),
+        "counts": counts,
     }
 
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from coordinator_server.observe.forms import (
     Form,
     finding_form,
+    listed_rebalance_form,
     offset_form,
     rebalance_form,
     refusal_form,
@@ -94,7 +95,7 @@ class GroupRoutes:
                 latest = self._timeline.latest(group_id)
                 yield {
                     **summary_form(summary),
-                    "last_rebalance": rebalance_form(latest, limit=0) if latest else None,
+                    "last_rebalance": listed_rebalance_form(latest) if latest else None,
                     "rebalances_1h": self._timeline.count_since(group_id, since),
                 }
 

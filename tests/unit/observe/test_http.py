@@ -5,12 +5,13 @@ import time
 
 import pytest
 
-from coordinator_server.group.reasons import RebalanceReason
+from coordinator_server.group.reasons import Counts, RebalanceReason
 from coordinator_server.observe.http import HttpServer
 from coordinator_server.observe.status import GroupSummary
 from tests.support.served import Served
 from tests.support.web import (
     ALICE,
+    CAROL,
     NOW,
     REFUSED,
     STARTED,
@@ -90,6 +91,27 @@ async def test_groups_are_listed_with_their_last_rebalance(served: Served) -> No
     assert group["last_rebalance"]["reason"] == "admin_rebalance"
     assert group["rebalances_1h"] == 6
     assert {finding["value"] for finding in after["findings"]} == {"alice-1", "carol-1"}
+
+
+async def test_a_list_counts_whom_a_rebalance_moved_and_has_no_lists_that_would_contradict(
+    served: Served,
+) -> None:
+    event = rebalance(
+        RebalanceReason.MEMBER_LEFT, CAROL, NOW, left=(CAROL,), counts=Counts(0, 1, 0, 0, 1)
+    )
+    served.status.events.append(event)
+    _, answer = await served.get("/api/groups")
+    last = answer["groups"][0]["last_rebalance"]
+    assert last["counts"] == {"joined": 0, "left": 1, "evicted": 0, "waited_for": 0, "rounds": 1}
+    assert not last["counts"].keys() & last.keys()
+    _, group = await served.get("/api/groups/orders")
+    assert group["last_rebalance"] == last | {
+        "joined": [],
+        "left": [CAROL._asdict()],
+        "evicted": [],
+        "waited_for": [],
+        "rounds": [{"reason": "member_left", "culprit": CAROL._asdict(), "client_reason": None}],
+    }
 
 
 async def test_rebalances_of_the_last_hour_are_those_that_ended_in_it(served: Served) -> None:
