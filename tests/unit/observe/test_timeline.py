@@ -1,5 +1,6 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from coordinator_server.group.reasons import (
     NOT_WRITTEN,
@@ -117,3 +118,35 @@ def test_a_rebalance_that_the_log_took_after_all_is_shown_once(make_event: MakeE
     timeline = Timeline(lambda _group_id: [event])
     timeline.observe(replace(event, outcome=Outcome.ABORTED))
     assert timeline.of("orders") == [event]
+
+
+class Counted(Sequence[RebalanceEvent]):
+    """Counts how many are looked at."""
+
+    def __init__(self, events: Sequence[RebalanceEvent]) -> None:
+        self._events = events
+        self.looks = 0
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __getitem__(self, index: Any) -> Any:
+        self.looks += 1
+        return self._events[index]
+
+
+def test_rebalances_of_the_last_hour_are_counted_without_a_look_at_each(
+    make_event: MakeEvent,
+) -> None:
+    past = Counted([make_event(ended_ms=1_000 + number) for number in range(1_000)])
+    timeline = Timeline(lambda _group: past)
+    for since_ms, count in ((0, 1_000), (1_000, 1_000), (1_001, 999), (1_999, 1), (2_000, 0)):
+        assert timeline.count_since("orders", since_ms) == count
+    assert past.looks <= 5 * 11
+
+
+def test_rebalances_that_the_log_has_not_are_counted_too(make_event: MakeEvent) -> None:
+    past = [make_event(ended_ms=1_000), make_event(ended_ms=3_000, sequence=2)]
+    timeline = Timeline(lambda _group: past)
+    timeline.observe(make_event(ended_ms=2_000, sequence=NOT_WRITTEN))
+    assert [timeline.count_since("orders", since) for since in (0, 1_500, 2_500)] == [3, 2, 1]
