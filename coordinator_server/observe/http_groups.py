@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import merge
@@ -22,7 +23,7 @@ from coordinator_server.observe.forms import (
     summary_form,
     waiting_form,
 )
-from coordinator_server.observe.http_answers import error, stream, whole_number
+from coordinator_server.observe.http_answers import SLICE_SECONDS, error, stream, whole_number
 from coordinator_server.observe.sources import Sources
 
 EVENTS = 100
@@ -65,10 +66,9 @@ class GroupRoutes:
         wanted = await self._ids_after(after, limit + 1)
         is_last = len(wanted) <= limit
         del wanted[limit:]
-        end = {
-            "findings": [finding_form(finding) for finding in self._flapping.findings(None)],
-            "next": None if is_last else wanted[-1],
-        }
+        # The first page tells of all groups: whoever pages reads each finding once.
+        found = await self._found() if after is None else []
+        end = {"findings": found, "next": None if is_last else wanted[-1]}
         return await stream(
             request, '{"groups": ', self._listed(wanted), f", {json.dumps(end)[1:-1]}}}"
         )
@@ -86,6 +86,17 @@ class GroupRoutes:
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
         return found
+
+    async def _found(self) -> list[Form]:
+        """What is found of all groups, the most rebalances first; others get their turns."""
+        found: list[Form] = []
+        began = time.perf_counter()
+        for findings in self._flapping.each():
+            found += map(finding_form, findings)
+            if time.perf_counter() - began > SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        return sorted(found, key=lambda finding: -finding["count"])
 
     def _listed(self, ids: Sequence[str]) -> Iterator[Form]:
         since = self._wall_ms() - HOUR_MS

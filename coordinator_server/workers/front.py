@@ -190,10 +190,11 @@ class Front:
         listed = sorted((g for form in forms for g in form["groups"]), key=lambda g: g["group"])
         is_last = len(listed) <= limit and all(form["next"] is None for form in forms)
         page = listed[:limit]
+        found = [finding for form in forms for finding in form["findings"]]
         return web.json_response(
             {
                 "groups": page,
-                "findings": [finding for form in forms for finding in form["findings"]],
+                "findings": sorted(found, key=lambda finding: -finding["count"]),
                 "next": None if is_last or not page else page[-1]["group"],
             }
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -144,11 +145,47 @@ async def test_a_list_comes_in_pages(served: Served, count: int, limit: int) -> 
     assert seen == ids
 
 
+async def test_findings_of_all_groups_are_on_the_first_page_alone(served: Served) -> None:
+    ids = many(served, 3)
+    for number, group_id in enumerate((ids[2], "gone", ids[0]), start=8):
+        for sequence in range(number):
+            served.side.flapping.observe(
+                rebalance(
+                    RebalanceReason.MEMBER_LEFT, ALICE, NOW, group_id=group_id, sequence=sequence
+                )
+            )
+    _, first = await served.get("/api/groups?limit=2")
+    assert [finding["group"] for finding in first["findings"]] == [ids[0], "gone", ids[2]]
+    _, second = await served.get(f"/api/groups?limit=2&after={first['next']}")
+    assert [group["group"] for group in second["groups"]] == [ids[2]]
+    assert second["findings"] == []
+
+
+async def test_others_have_their_turn_while_a_thousand_groups_are_looked_at(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a clock that jumps, between any two groups."""
+    for number in range(1_000):
+        served.side.flapping.observe(
+            rebalance(RebalanceReason.MEMBER_LEFT, ALICE, NOW, group_id=f"g{number}")
+        )
+    assert (await answered_by_a_clock_that_jumps(served, monkeypatch))[1] > 1_000
+
+
 async def test_ten_thousand_groups_do_not_stall_the_loop(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each slice reads the clock until its time is over: with a clock that jumps, every group."""
     ids = many(served, 10_000)
+    answer, turns = await answered_by_a_clock_that_jumps(served, monkeypatch)
+    assert [group["group"] for group in answer["groups"]] == ids
+    assert turns > len(ids)
+
+
+async def answered_by_a_clock_that_jumps(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> tuple[dict[str, Any], int]:
+    """The list, and how many turns others had meanwhile."""
     times = iter(range(10**9))
     monkeypatch.setattr(time, "perf_counter", lambda: next(times))
     turns = 0
@@ -162,8 +199,7 @@ async def test_ten_thousand_groups_do_not_stall_the_loop(
     task = asyncio.create_task(others())
     _, answer = await served.get("/api/groups")
     task.cancel()
-    assert [group["group"] for group in answer["groups"]] == ids
-    assert turns > len(ids)
+    return answer, turns
 
 
 async def test_a_group_deleted_while_the_list_is_written_is_not_in_it(served: Served) -> None:

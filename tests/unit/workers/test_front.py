@@ -1,5 +1,7 @@
 """The HTTP server of several workers, without workers."""
 
+import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from coordinator_server.config.listeners import Address
@@ -78,3 +80,18 @@ async def test_what_two_who_ask_at_once_are_told_counts_once() -> None:
 
     front.__dict__["_texts"] = texts_of_one_that_waited
     assert await front.scrape() == late["first"] == 1_005
+
+
+async def test_findings_of_all_workers_come_with_the_most_rebalances_first() -> None:
+    class Listing(Front):
+        async def _text(self, index: int, _path: str) -> tuple[int, str]:
+            findings = [{"count": count} for count in ((9, 6), (12, 7))[index]]
+            return 200, json.dumps({"groups": [], "findings": findings, "next": None})
+
+    seats = [Seat(cast("WorkerProcess", FakeWorker()), "") for _ in range(2)]
+    address = Address("127.0.0.1", 0)
+    front = Listing(address, seats, 50, max_connections=1, report=lambda *_, **__: None)
+    request = SimpleNamespace(query={}, raw_path="/api/groups")
+    body = (await front._groups(cast("web.Request", request))).body
+    assert isinstance(body, bytes)
+    assert [finding["count"] for finding in json.loads(body)["findings"]] == [12, 9, 7, 6]
