@@ -107,12 +107,14 @@ class Flapping:
     def each(self) -> Iterator[list[Finding]]:
         """What is found of the groups, one after the other: there may be many."""
         for group_id in list(self._groups):
-            yield self._of(group_id)
+            # Forgotten meanwhile: nothing is recalled for it.
+            if group_id in self._groups:
+                yield self._of(group_id)
 
     def findings(self, group_id: str | None = None) -> list[Finding]:
         """What is found of a group, or of all; the most rebalances first."""
-        group_ids = list(self._groups) if group_id is None else [group_id]
-        found = [finding for name in group_ids for finding in self._of(name)]
+        each = self.each() if group_id is None else [self._of(group_id)]
+        found = [finding for findings in each for finding in findings]
         return sorted(found, key=lambda finding: -finding.count)
 
     def past_findings(self, group_id: str, events: Sequence[RebalanceEvent]) -> list[Finding]:

@@ -249,6 +249,25 @@ def test_groups_are_apart_and_bounded(make_event: Make, started: RebalanceStarte
     assert len(flapping.findings()) == MAX_GROUPS
 
 
+def test_a_group_forgotten_while_all_are_looked_at_is_skipped(make_event: Make) -> None:
+    asked: list[str] = []
+
+    def past(group_id: str) -> list[RebalanceEvent]:
+        asked.append(group_id)
+        return []
+
+    flapping = Flapping(lambda: NOON, FlappingLimits(), past)
+    for group_id in ("first", "second", "third"):
+        flapping.observe(make_event(group_id=group_id, ended_ms=NOON, sequence=1))
+    looking = flapping.each()
+    next(looking)
+    for number in range(MAX_GROUPS - 1):
+        flapping.observe(make_event(group_id=f"other-{number}", ended_ms=NOON, sequence=1))
+    asked.clear()
+    assert len(list(looking)) == 1
+    assert asked == []
+
+
 def test_the_text_of_a_client_is_kept_short(make_event: Make) -> None:
     who = [client(number, name=f"{number}-{'x' * 30_000}") for number in range(7)]
     same = [one._replace(client_id="y" * 30_000) for one in who]
