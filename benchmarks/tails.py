@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks import compaction, servers, stored
+from benchmarks import compaction, flapping, servers, stored
 from benchmarks.compaction import await_load
 from benchmarks.servers import CannotRun, Running
 from benchmarks.tables import table
@@ -254,6 +254,12 @@ def cases(bench: Bench) -> list[Case]:
             {},
             loaded=False,
             at_rest=False,
+        ),
+        Case(
+            f"a look at {flapping.GROUPS:,} flapping groups",
+            flapping.write,
+            flapping.looked_at,
+            flapping.SETTINGS,
         ),
         *(
             Case(f"{what} of {GROUPS:,} groups", groups, partial(_asked, how), {})

@@ -5,7 +5,7 @@ Pure: rebalances come in with their times, findings go out.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -151,13 +151,16 @@ def find(
         by_value = _by(subject, incidents)
         if subject is Subject.HOST and len(by_value) == 1:
             by_value = {host: by_value[host] for host in by_value if is_elsewhere(group_id, host)}
+        signs: Signs | None = None
         for value, numbers in by_value.items():
-            if len(numbers - explained) > limits.max_by_one:
+            is_many = len(numbers) > limits.max_by_one
+            if is_many and len(explained.union(numbers)) - len(explained) > limits.max_by_one:
                 about = _Case(FindingKind.FLAPPING_MEMBER, group_id, subject, value)
                 flapping.append(about)
                 times = [incidents[number].at_ms for number in numbers]
-                found.append(_finding(about, times, incidents, limits))
-                explained |= numbers
+                signs = _signs_by(subject, incidents) if signs is None else signs
+                found.append(_finding(about, times, signs.get(value, {}), limits))
+                explained.update(numbers)
     rebalances = [incident for incident in incidents if incident.is_rebalance]
     if len(rebalances) > limits.max_of_group:
         found.append(_storm(group_id, rebalances, incidents, limits, flapping))
@@ -173,11 +176,16 @@ def _storm(
 ) -> Finding:
     client = _commonest_client(rebalances)
     about = _Case(FindingKind.REBALANCE_STORM, group_id, Subject.CLIENT, client)
-    of_client = [c for i in rebalances for c, _ in i.parties if c.client_id == client]
+    of_client = {c for i in rebalances for c, _ in i.parties if c.client_id == client}
     # What to do about that client is said already where it is a finding of its own.
     is_advised = any(case.concerns(culprit) for case in flapping for culprit in of_client)
     times = [incident.at_ms for incident in rebalances]
-    return _finding(about, times, incidents, limits, is_advised=is_advised)
+    signs = Counter(sign for i in incidents for _, sign in i.parties if sign is not None)
+    return _finding(about, times, signs, limits, is_advised=is_advised)
+
+
+_PLACES = {Subject.MEMBER: 0, Subject.INSTANCE: 1, Subject.CLIENT: 2, Subject.HOST: 3}
+"""Of a subject in a culprit."""
 
 
 class _Case(NamedTuple):
@@ -188,32 +196,43 @@ class _Case(NamedTuple):
 
     def concerns(self, culprit: Culprit) -> bool:
         """Whether an incident of this culprit belongs to the case."""
-        return (
-            self.kind is FindingKind.REBALANCE_STORM or _value(self.subject, culprit) == self.value
-        )
+        return culprit[_PLACES[self.subject]] == self.value
 
 
-def _value(subject: Subject, culprit: Culprit) -> str | None:
-    match subject:
-        case Subject.MEMBER:
-            return culprit.member_id
-        case Subject.INSTANCE:
-            return culprit.group_instance_id
-        case Subject.CLIENT:
-            return culprit.client_id
-        case Subject.HOST:
-            return culprit.client_host
-
-
-def _by(subject: Subject, incidents: list[Incident]) -> dict[str, set[int]]:
+def _by(subject: Subject, incidents: list[Incident]) -> dict[str, list[int]]:
     """The numbers of the rebalances of each value of a subject, once each."""
-    numbers: dict[str, set[int]] = {}
+    place = _PLACES[subject]
+    by_value: dict[str, list[int]] = {}
     for number, incident in enumerate(incidents):
         for culprit, _ in incident.parties if incident.is_rebalance else ():
-            value = _value(subject, culprit)
+            value = culprit[place]
             if value:
-                numbers.setdefault(value, set()).add(number)
-    return numbers
+                numbers = by_value.get(value)
+                if numbers is None:
+                    by_value[value] = [number]
+                elif numbers[-1] != number:
+                    numbers.append(number)
+    return by_value
+
+
+Signs = dict[str, dict[LikelyCause, int]]
+"""How often each cause was spoken for, by the value of a subject."""
+
+
+def _signs_by(subject: Subject, incidents: list[Incident]) -> Signs:
+    """Of everything that happened, a rebalance or not."""
+    place = _PLACES[subject]
+    by_value: Signs = {}
+    for incident in incidents:
+        for culprit, sign in incident.parties:
+            value = culprit[place]
+            if value and sign is not None:
+                counts = by_value.get(value)
+                if counts is None:
+                    by_value[value] = {sign: 1}
+                else:
+                    counts[sign] = counts.get(sign, 0) + 1
+    return by_value
 
 
 def _commonest_client(incidents: Iterable[Incident]) -> str:
@@ -224,12 +243,12 @@ def _commonest_client(incidents: Iterable[Incident]) -> str:
 def _finding(
     case: _Case,
     times: list[int],
-    incidents: list[Incident],
+    signs: Mapping[LikelyCause, int],
     limits: FlappingLimits,
     *,
     is_advised: bool = False,
 ) -> Finding:
-    cause = _likely_cause(case, len(times), incidents)
+    cause = _likely_cause(signs, len(times))
     return Finding(
         kind=case.kind,
         group_id=case.group_id,
@@ -244,22 +263,17 @@ def _finding(
     )
 
 
-def _likely_cause(case: _Case, count: int, incidents: Iterable[Incident]) -> LikelyCause:
+def _likely_cause(signs: Mapping[LikelyCause, int], count: int) -> LikelyCause:
     """What most signs speak for; of as many the first of `LikelyCause`.
 
     A sign or two among many rebalances, of members that just joined, explain nothing; that one
     member was refused for its protocols does.
     """
-    signs = Counter(
-        sign
-        for incident in incidents
-        for culprit, sign in incident.parties
-        if sign is not None and case.concerns(culprit)
-    )
-    likely = max(LikelyCause, key=lambda cause: signs[cause])
-    if likely is LikelyCause.DIFFERING_PROTOCOLS and signs[likely]:
+    likely = max(LikelyCause, key=lambda cause: signs.get(cause, 0))
+    times = signs.get(likely, 0)
+    if likely is LikelyCause.DIFFERING_PROTOCOLS and times:
         return likely
-    return likely if signs[likely] * _SIGNS_TO_COUNT >= count else LikelyCause.UNKNOWN
+    return likely if times * _SIGNS_TO_COUNT >= count else LikelyCause.UNKNOWN
 
 
 _SIGNS_TO_COUNT: Final = 3

@@ -16,8 +16,10 @@ MAX_TOLD: Final = 20
 """Lines of one look: the others have their turn at the next."""
 MAX_FINDINGS: Final = 1_000
 """That are remembered; while there are so many, no further one is told."""
-SLICE_SECONDS: Final = 0.003
-"""How long it looks before others get their turn."""
+SLICE_SECONDS: Final = 0.002
+"""How long it looks before others have the loop for twice as long; nobody waits for it."""
+MOST_PAUSE_SECONDS: Final = 0.05
+"""But no longer than this."""
 
 Key = tuple[str, tuple[str, str, str]]
 
@@ -56,8 +58,8 @@ class FindingWatch:
         began = perf_counter()
         for findings in self._each():
             found |= {(finding.group_id, key_of(finding)): finding for finding in findings}
-            if perf_counter() - began > SLICE_SECONDS:
-                await asyncio.sleep(0)
+            if (took := perf_counter() - began) > SLICE_SECONDS:
+                await asyncio.sleep(min(2 * took, MOST_PAUSE_SECONDS))
                 began = perf_counter()
         over = [key for key in self._told if key not in found][:MAX_TOLD]
         for key in over:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import instructions, micro, observability, profiling, stored, tails, work
+from benchmarks import flapping, instructions, micro, observability, profiling, stored, tails, work
 from benchmarks.choice import chosen
 from benchmarks.tables import (
     Measured,
@@ -31,6 +31,9 @@ from benchmarks.work import (
     QUICK,
     Sample,
 )
+from coordinator_server.observe.flapping import MAX_INCIDENTS
+from protocol.history import RebalanceHistoryKey
+from protocol.records import GroupMetadataKey, decode_key
 
 LOAD = Path(work.__file__).parent / "load"
 
@@ -195,6 +198,14 @@ def test_a_disturbance_is_judged_by_what_it_adds_to_a_quiet_run(
 def test_stored_groups_lie_where_the_coordinator_looks_for_them() -> None:
     ids = list(islice(stored.names_in(7), 3))
     assert stored.spread((each, stored.commits(each, 2, 0)) for each in ids).keys() == {7}
+
+
+def test_stored_groups_that_flap_have_as_many_rebalances_as_are_looked_at() -> None:
+    records = [decode_key(record.key or b"") for record in flapping._records("g", 10**12)]
+    assert [type(key) for key in records[:2]] == [GroupMetadataKey, RebalanceHistoryKey]
+    assert len(records) == 1 + MAX_INCIDENTS
+    lost = [flapping._rebalance("g", number, 0).culprit.client_id for number in range(20)]
+    assert len(set(lost)) == flapping.CLIENTS
 
 
 def test_what_observing_costs_is_judged_by_the_runs_beside_it() -> None:

@@ -84,16 +84,21 @@ async def test_so_many_findings_are_remembered_at_most(monkeypatch: pytest.Monke
     assert await watched.look(*many) == []
 
 
-async def test_others_have_their_turn_while_it_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter(range(100))
+async def test_others_have_the_loop_for_twice_as_long_as_it_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    times = iter([0.0, 0.001, 0.003, 10.0, 11.0, 20.0])
     monkeypatch.setattr(findingwatch, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(asyncio, "sleep", pause)
     watched = Watched()
-    watched.found = [FOUND, replace(FOUND, group_id="other")]
-    turns = []
-    asyncio.get_running_loop().call_soon(lambda: turns.append(len(watched.lines)))
-    await watched.watch.look()
-    assert turns == [0]
-    assert len(watched.lines) == 2
+    many = [replace(FOUND, group_id=f"g{number}") for number in range(3)]
+    assert len(await watched.look(*many)) == 3
+    assert pauses == [0.006, 0.05]
 
 
 async def test_it_looks_now_and_then_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
