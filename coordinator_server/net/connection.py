@@ -12,7 +12,7 @@ from typing import Any, cast
 from coordinator_server.clock import Clock
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.leaving import Leaving
-from coordinator_server.net.limits import ConnectionLimits
+from coordinator_server.net.limits import ConnectionLimits, RefusalLines
 from coordinator_server.net.peer import peer_host
 from coordinator_server.net.session import READ_AHEAD, Session
 from coordinator_server.net.turns import Flushed, Turns
@@ -26,6 +26,7 @@ class Hub:
     context: SessionContext
     authenticator: Authenticator
     limits: ConnectionLimits
+    refusals: RefusalLines
     clock: Clock
     turns: Turns
     connections: "set[Connection]" = field(default_factory=set)
@@ -83,10 +84,12 @@ class Connection(Flushed):
         self._transport = cast("asyncio.Transport", transport)
         self._host = peer_host(transport.get_extra_info("peername"))
         counters = hub.context.counters
-        exceeded = "server is stopping" if hub.is_draining else hub.limits.admit(self._host)
+        exceeded: str | None = "server is stopping"
+        if not hub.is_draining:
+            exceeded = hub.limits.admit(self._host, self._descriptor())
         if exceeded:
             counters.connections_closed["refused"] += 1
-            hub.context.report("connection_refused", host=self._host, limit=exceeded)
+            hub.refusals.refused(exceeded, self._host, hub.clock.monotonic_ms())
             self._transport.abort()
             return
         counters.connections += 1
@@ -101,6 +104,10 @@ class Connection(Flushed):
             host=self._host,
             principal=hub.authenticator.principal(self._listener, self._host),
         )
+
+    def _descriptor(self) -> int:
+        number: int = self._transport.get_extra_info("socket").fileno()
+        return number
 
     def data_received(self, data: bytes) -> None:
         """Serve what a chunk holds, and write all answers at once."""
@@ -206,8 +213,7 @@ class Connection(Flushed):
         self._rests = True
         if self._session is not None:
             self._adjust_reading(self._session)
-        number: int = self._transport.get_extra_info("socket").fileno()
-        return number
+        return self._descriptor()
 
     def wake_up(self) -> None:
         """The rest is over."""

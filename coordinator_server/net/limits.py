@@ -1,4 +1,15 @@
-"""How many connections there may be: `max.connections` and `max.connections.per.ip`."""
+"""How many connections there may be: `max.connections`, `max.connections.per.ip`, open files."""
+
+import resource
+from collections.abc import Callable
+from typing import Final
+
+SPARE_FILES: Final = 64
+"""Of the files a process may open: for the log, HTTP and modules; of few files a quarter."""
+OPEN_FILES: Final = "open files"
+"""The limit that `ulimit -n` sets."""
+QUIET_MS: Final = 1_000
+"""After a line about refused connections, until the next."""
 
 
 class ConnectionLimits:
@@ -13,9 +24,15 @@ class ConnectionLimits:
         self._max = max_connections
         self._max_per_ip = max_per_ip
         self._by_ip: dict[str, int] = {}
+        self._max_files = _files_of_connections()
 
-    def admit(self, ip: str) -> str | None:
-        """Count a connection; or the property that forbids it."""
+    def admit(self, ip: str, descriptor: int = 0) -> str | None:
+        """Count a connection; or the limit that forbids it.
+
+        A new `descriptor` is the lowest that is free: as many files are open, at least.
+        """
+        if descriptor >= self._max_files:
+            return OPEN_FILES
         if self.total >= self._max:
             return "max.connections"
         there = self._by_ip.get(ip, 0)
@@ -31,3 +48,29 @@ class ConnectionLimits:
         left = self._by_ip.pop(ip) - 1
         if left:
             self._by_ip[ip] = left
+
+
+def _files_of_connections() -> int:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return 1 << 31
+    return limit - min(SPARE_FILES, limit // 4)
+
+
+class RefusalLines:
+    """Tells of refused connections, once a second at most: clients come again at once."""
+
+    def __init__(self, report: Callable[..., None]) -> None:
+        self._report = report
+        self._told_ms: dict[str, int] = {}
+        self._untold: dict[str, int] = {}
+
+    def refused(self, limit: str, host: str, now_ms: int) -> None:
+        """A connection of this host was one too many; `count` are those since the last line."""
+        count = self._untold.get(limit, 0) + 1
+        told_ms = self._told_ms.get(limit)
+        if told_ms is not None and now_ms - told_ms < QUIET_MS:
+            self._untold[limit] = count
+            return
+        self._told_ms[limit], self._untold[limit] = now_ms, 0
+        self._report("connection_refused", host=host, limit=limit, count=count)

@@ -10,7 +10,7 @@ from typing import cast
 from coordinator_server.clock import Clock
 from coordinator_server.net.connection import Connection, Hub
 from coordinator_server.net.context import SessionContext
-from coordinator_server.net.limits import ConnectionLimits
+from coordinator_server.net.limits import ConnectionLimits, RefusalLines
 from coordinator_server.net.sockets import bind
 from coordinator_server.net.turns import Turns
 from coordinator_server.ports import Authenticator
@@ -44,6 +44,7 @@ class SocketServer:
             context,
             authenticator,
             ConnectionLimits(config.max_connections, config.max_connections_per_ip),
+            RefusalLines(context.report),
             clock,
             Turns(soon, clock),
         )

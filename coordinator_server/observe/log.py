@@ -156,7 +156,9 @@ def get_logger(level: str | None = None) -> Logger:
     return own
 
 
-_BAD_ENDS: Final = ("_failed", "_ended", "_cut", "_long", "_skipped", "_unasked", "_found")
+_BAD_ENDS: Final = (
+    "_failed", "_ended", "_cut", "_long", "_skipped", "_unasked", "_found", "_refused",
+)  # fmt: skip
 """How the names of events end that an operator should look at."""
 
 

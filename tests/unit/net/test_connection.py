@@ -1,8 +1,10 @@
 """Connections over real sockets on the loopback interface: what only the event loop can show."""
 
 import asyncio
+import resource
 import socket
 import struct
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from coordinator_server.api import registry
 from coordinator_server.group.effects import Joined
 from coordinator_server.net.connection import Connection
+from coordinator_server.net.limits import SPARE_FILES
 from coordinator_server.net.session import READ_AHEAD
 from coordinator_server.net.turns import Turns
 from tests.support.conversation import FIND_COORDINATOR, HEARTBEAT, heartbeat, join, request
@@ -148,6 +151,27 @@ async def test_connections_above_the_limits_are_refused(start: Start) -> None:
     assert (await again.receive())[3] == 2
 
 
+async def test_connections_that_would_take_the_last_files_are_refused_with_one_line_a_second(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as lowest:
+        files = (lowest.fileno() + SPARE_FILES + 40, 10**6)
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: files)
+    world = await start(max_connections=10_000, max_connections_per_ip=10_000)
+    clients = [await world.connect() for _ in range(60)]
+    clients[0].send(heartbeat(1))
+    assert (await clients[0].receive())[3] == 1
+    assert await clients[-1].is_closed()
+    refused = world.counters.connections_closed["refused"]
+    assert refused >= 15
+    assert refused + world.server.connections == 60
+    ((event, fields),) = world.reports
+    assert (event, fields["limit"], fields["count"]) == ("connection_refused", "open files", 1)
+    world.clock.now += 1_000
+    assert await (await world.connect()).is_closed()
+    assert world.reports[1][1]["count"] == refused
+
+
 async def test_a_peer_that_is_reset_leaves_nothing_behind(start: Start) -> None:
     world = await start()
     client = await world.connect()
@@ -184,8 +208,8 @@ class Wire:
     def __init__(self) -> None:
         self.data = b""
 
-    def get_extra_info(self, _name: str) -> Any:
-        return ("127.0.0.1", 1)
+    def get_extra_info(self, name: str) -> Any:
+        return SimpleNamespace(fileno=lambda: 7) if name == "socket" else ("127.0.0.1", 1)
 
     def write(self, data: bytes) -> None:
         self.data += data

@@ -1,11 +1,13 @@
 """Directory, limits, addresses and the ports that allow everything."""
 
+import resource
+
 import pytest
 
 from coordinator_server.config.listeners import Listener
 from coordinator_server.net.auth import AllowAll, Anonymous, Unlimited
 from coordinator_server.net.directory import StaticDirectory, WorkersDirectory
-from coordinator_server.net.limits import ConnectionLimits
+from coordinator_server.net.limits import OPEN_FILES, ConnectionLimits, RefusalLines
 from coordinator_server.net.peer import peer_host
 from coordinator_server.ports import (
     ANONYMOUS,
@@ -53,6 +55,29 @@ def test_limits_name_the_property_that_forbids() -> None:
     limits.release("a")
     assert limits.admit("c") is None
     assert limits.total == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "most"), [(1_024, 960), (100, 75), (resource.RLIM_INFINITY, 1 << 31)]
+)
+def test_connections_leave_some_of_the_files_to_others(
+    monkeypatch: pytest.MonkeyPatch, files: int, most: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (files, files))
+    limits = ConnectionLimits(3, 3)
+    assert limits.admit("a", most) == OPEN_FILES
+    assert limits.total == 0
+    assert limits.admit("a", most - 1) is None
+
+
+def test_refused_connections_are_told_of_once_a_second_and_counted() -> None:
+    lines: list[tuple[str, int]] = []
+    refusals = RefusalLines(
+        lambda _event, **fields: lines.append((fields["limit"], fields["count"]))
+    )
+    for limit, now_ms in (("a", 0), ("a", 1), ("b", 2), ("a", 999), ("a", 1_000), ("a", 2_000)):
+        refusals.refused(limit, "/10.0.0.1", now_ms)
+    assert lines == [("a", 1), ("b", 1), ("a", 3), ("a", 1)]
 
 
 @pytest.mark.parametrize(

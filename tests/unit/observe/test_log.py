@@ -42,13 +42,15 @@ def test_lines_below_the_level_are_left_out(pipe: tuple[int, int]) -> None:
 def test_what_an_operator_should_look_at_is_a_warning(pipe: tuple[int, int]) -> None:
     reader, fd = pipe
     log.configure(line_format="json", fd=fd)
-    for event in ("server_started", "partition_load_failed", "tenure_ended", "failed_over"):
+    bad = ("partition_load_failed", "tenure_ended", "connection_refused")
+    for event in ("server_started", *bad, "failed_over"):
         log.report(log.get_logger(), event, {"partition": 3})
     lines = [(line["level"], line["event"], line["partition"]) for line in read_lines(reader)]
     assert lines == [
         ("info", "server_started", 3),
         ("warning", "partition_load_failed", 3),
         ("warning", "tenure_ended", 3),
+        ("warning", "connection_refused", 3),
         ("info", "failed_over", 3),
     ]
 
