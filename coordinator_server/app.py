@@ -10,6 +10,7 @@ from random import uniform
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
+from coordinator_server.api.registry import import_all
 from coordinator_server.api.services import Services
 from coordinator_server.clock import Clock, SystemClock
 from coordinator_server.config import Config
@@ -63,9 +64,16 @@ if TYPE_CHECKING:
 
 _HTTP: Final = "coordinator_server.observe.http"
 _BEFORE_HTTP_SECONDS: Final = 0.05
+_BEFORE_APIS_SECONDS: Final = 0.2
 
 STOP_SECONDS: Final = 5.0
 """How long a stop may take; what is not answered by then is cut off."""
+
+
+async def _import_apis() -> None:
+    """Those nobody has asked for yet, when who waits for the start is served."""
+    await asyncio.sleep(_BEFORE_APIS_SECONDS)
+    await asyncio.to_thread(import_all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +138,7 @@ class App:
         self.status = CoordinatorStatus(self.coordinator, self._loads)
         self.admin = CoordinatorAdmin(self.coordinator)
         self._http: HttpServer | None = None
+        self._warming: asyncio.Task[None] | None = None
 
     def _open_journal(self, policy: FlushPolicy) -> Journal:
         """The journal, replayed: whatever the policy is now, it may not have been before."""
@@ -279,6 +288,7 @@ class App:
                 self._cleaner.start()
             await self.server.serve()
             await self._start_http()
+            self._warming = asyncio.create_task(_import_apis())
         except BaseException:
             await self.stop()
             raise
@@ -359,6 +369,8 @@ class App:
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 self.server.stop_accepting()
+                if self._warming is not None:
+                    self._warming.cancel()
                 self._sweeper.stop()
                 self._watch.stop()
                 self.topics.release()

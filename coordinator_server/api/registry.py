@@ -1,7 +1,7 @@
 """The APIs that are served: ApiVersions, routing and the matrix of permissions are made from here.
 
-Rows are literals and modules are imported when their API is first asked for, so that a start
-imports no message classes.
+Rows are literals and modules are imported when their API is first asked for, or soon after the
+start: so that a start imports no message classes.
 """
 
 import inspect
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
 from struct import Struct
+from types import ModuleType
 from typing import Any, Final, Protocol
 
 from coordinator_server.api.call import Call
@@ -107,6 +108,18 @@ class Later(ABC):
         """Whether the call is served, and answered now or later; False: nothing has happened."""
 
 
+def _import(api: Api) -> ModuleType:
+    return import_module(f"coordinator_server.api.{api.module}")
+
+
+def import_all() -> None:
+    """Import what serves every API: later there may be no file left that could be opened."""
+    for api in _ROWS:
+        _import(api)
+    # The codec of SyncGroup has it only where there is a leader's.
+    import_module("protocol.leader_syncs")
+
+
 class Route:
     """Everything a session needs for one version of an API."""
 
@@ -128,7 +141,7 @@ class Route:
     )
 
     def __init__(self, api: Api, version: int) -> None:
-        module = import_module(f"coordinator_server.api.{api.module}")
+        module = _import(api)
         self.api = api
         self.api_key = int(api.key)
         self.version = version

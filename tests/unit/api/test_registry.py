@@ -136,3 +136,15 @@ def test_every_api_can_refuse_in_every_version(api: Api) -> None:
         response = response_decoder(api.key, version)(body, 0, len(body))
         assert str(int(error)) in str(response)
         assert "orders" in str(response) or api.key not in NAMING_TOPICS
+
+
+def test_every_api_can_be_served_when_no_file_can_be_opened_any_more() -> None:
+    code = (
+        "import resource; from coordinator_server.api import registry; registry.import_all();"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3));"
+        "print(len([registry.Route(api, version) for api in registry.REGISTRY.values()"
+        " for version in range(api.min_version, api.max_version + 1)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rows = REGISTRY.values()
+    assert int(done.stdout) == sum(1 + api.max_version - api.min_version for api in rows)
