@@ -1,5 +1,6 @@
 """The page in a real browser: what it shows, that it stays live, and that everybody can use it."""
 
+import random
 import re
 import time
 from dataclasses import replace
@@ -10,13 +11,19 @@ from axe_playwright_python.async_playwright import Axe  # type: ignore[import-un
 from playwright.async_api import Browser, Page, expect
 
 from coordinator_server.group.reasons import (
+    NOBODY,
     Culprit,
     MemberRemoved,
+    Outcome,
+    RebalanceEvent,
     RebalanceReason,
     Refused,
     RemovalReason,
+    Round,
 )
+from coordinator_server.observe.forms import rebalance_form
 from coordinator_server.observe.status import GroupSummary
+from coordinator_server.runs import runs
 from tests.support.web import ALICE, BOB, CAROL, NOW, REFUSED, FakeSide, rebalance
 
 EVIL = '<img src=x onerror="alert(1)">'
@@ -107,6 +114,74 @@ async def test_the_table_under_the_picture_has_all_of_it(page: Page, side: FakeS
     second = table[-2]
     assert "rolling upgrade" in second[2]
     assert "alice 35 ms" in second[8]
+
+
+def flapping() -> list[RebalanceEvent]:
+    """Two clients that come and go, the oldest first, and one rebalance of another reason."""
+    reasons = (RebalanceReason.MEMBER_LEFT, RebalanceReason.SESSION_EXPIRED)
+    story = []
+    for number in range(9):
+        who, other = (CAROL, BOB)[:: 1 - 2 * (number % 2)]
+        who = who._replace(member_id=f"{who.member_id}-{number}")
+        reason = RebalanceReason.METADATA_CHANGED if number == 4 else reasons[number % 2]
+        rounds = (Round(reason, who, None), Round(RebalanceReason.MEMBER_JOINED, other, None))
+        event = rebalance(
+            reason, who, NOW - (9 - number) * 20_000, sequence=number, generation_before=number,
+            generation_after=number + 1, rounds=rounds,
+        )  # fmt: skip
+        story.append(event)
+    return story
+
+
+async def test_rebalances_that_are_alike_are_one_row_until_each_is_asked_for(
+    page: Page, side: FakeSide
+) -> None:
+    side.status.events = flapping()
+    await show(page, side, GROUP)
+    left, expired, changed = await rows(page, "Rebalances")
+    assert left[1:4] == ["0 → 9", left[2], "carol 10.0.0.3"]
+    assert left[2].split("\n")[0].startswith("4 × ")  # noqa: RUF001 - times
+    assert "then 4 × " in left[2]  # noqa: RUF001 - times
+    assert left[4] == "160 ms\nin all"
+    assert expired[2].startswith("4 × ")  # noqa: RUF001 - times
+    assert "metadata changed" in changed[2]
+    fold = page.locator("#fold")
+    await fold.click()
+    await expect(page.locator("#timeline tbody tr")).to_have_count(9)
+    assert await page.evaluate("document.activeElement.id") == "fold"
+    event = rebalance(RebalanceReason.SYNC_TIMEOUT, ALICE, NOW, sequence=9)
+    side.status.events.append(event)
+    side.events.observe(event)
+    await expect(page.locator("#timeline tbody tr")).to_have_count(10)
+    await fold.click()
+    await expect(page.locator("#timeline tbody tr")).to_have_count(4)
+    await page.locator("#timeline tbody tr").nth(1).hover()
+    await expect(page.locator("svg.timeline .column.lit")).to_have_count(4)
+
+
+async def test_the_page_folds_as_the_command_line_does(page: Page, side: FakeSide) -> None:
+    chance = random.Random(7)
+    await show(page, side)
+    for _ in range(30):
+        at, events = NOW, []
+        for _ in range(chance.randrange(40)):
+            at -= chance.choice([1_000, 1_000, 200_000, 700_000])
+            who = [chance.choice([ALICE, BOB, CAROL, NOBODY]) for _ in range(3)]
+            reasons = [chance.choice(list(RebalanceReason)[:2]) for _ in who]
+            rounds = tuple(map(Round, reasons, who, (None, None, None)))
+            outcome = chance.choice([Outcome.COMPLETED, Outcome.EMPTIED])
+            events.append(
+                rebalance_form(rebalance(reasons[0], who[0], at, rounds=rounds, outcome=outcome))
+            )
+        found = await page.evaluate(
+            """async events => {
+                const { further, runs } = await import('/web/runs.js');
+                return runs(events).map((run) => [run,
+                    further(run).map(({ count, reason, culprit }) => [count, reason, culprit])]);
+            }""",
+            events,
+        )
+        assert found == [[run.events, list(map(list, run.further()))] for run in runs(events)]
 
 
 async def test_refusals_waiting_and_offsets_are_said(page: Page, side: FakeSide) -> None:

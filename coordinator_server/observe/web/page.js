@@ -57,6 +57,7 @@ function show(name, data, build) {
 function focusIn(slot) {
   const active = document.activeElement;
   if (!slot.contains(active)) return null;
+  if (active.id) return `#${CSS.escape(active.id)}`;
   if (active.getAttribute('href')) return `a[href="${CSS.escape(active.getAttribute('href'))}"]`;
   return active.getAttribute('aria-label') ? `[aria-label="${CSS.escape(active.getAttribute('aria-label'))}"]` : null;
 }
@@ -135,10 +136,13 @@ function groupView(id) {
   document.title = `${id} · group`;
   trail.replaceChildren(h('li', {}, h('a', { href: '#/' }, 'Groups')), h('li', {}, h('a', { href: location.hash, 'aria-current': 'page' }, id || '(no name)')));
   layout(slot('head'), slot('waiting'), slot('findings'), slot('timeline'), slot('refusals'), slot('members'), slot('offsets'));
+  let isFolded = true;
+  let [group, story] = [null, null];
+  const draw = () => drawGroup(group, story, isFolded, () => { isFolded = !isFolded; draw(); });
   return { events: `api/events?group=${encodeURIComponent(id)}`,
     async refresh() {
-      const [group, story] = await Promise.all([ask(path).catch(gone(id)), ask(`${path}/timeline?limit=100`)]);
-      drawGroup(group, story);
+      [group, story] = await Promise.all([ask(path).catch(gone(id)), ask(`${path}/timeline?limit=100`)]);
+      draw();
     } };
 }
 
@@ -147,12 +151,12 @@ const gone = (id) => (error) => {
   throw error;
 };
 
-function drawGroup(group, story) {
+function drawGroup(group, story, isFolded, turn) {
   show('head', [group.state, group.generation, group.members.length, group.protocol, group.leader, group.state_since_ms], () => head(group));
   show('waiting', group.waiting, () => waiting(group.waiting));
   show('findings', [story.findings, story.past_findings], () => findings(story.findings, false, story.past_findings));
-  show('timeline', [story.current, story.rebalances, group.members.map((member) => member.member_id)], () => section('timeline', 'Rebalances', null,
-    timeline(story, group.members, serverNow()), rebalances(story.rebalances)));
+  show('timeline', [story.current, story.rebalances, group.members.map((member) => member.member_id), isFolded], () => section('timeline', 'Rebalances', null,
+    timeline(story, group.members, serverNow()), rebalances(story.rebalances, isFolded, turn)));
   show('refusals', story.refusals, () => refusals(story.refusals));
   show('members', [group.members, group.leader], () => members(group));
   show('offsets', group.offsets, () => offsets(group.offsets));
@@ -223,8 +227,10 @@ document.querySelector('[data-skip]').addEventListener('click', (event) => { eve
 window.addEventListener('pagehide', () => stream?.close());
 window.addEventListener('pageshow', (event) => { if (event.persisted) route(); });
 main.addEventListener('pointerover', (event) => {
-  const key = event.target.closest('[data-key]')?.dataset.key;
-  for (const element of main.querySelectorAll('[data-key]')) element.classList.toggle('lit', element.dataset.key === key);
+  const keys = event.target.closest('[data-key]')?.dataset.key.split(' ') ?? [];
+  for (const element of main.querySelectorAll('[data-key]')) {
+    element.classList.toggle('lit', element.dataset.key.split(' ').some((key) => keys.includes(key)));
+  }
 });
 setInterval(tick, 1000);
 setInterval(() => { if (!document.hidden) refresh(); }, REFRESH_MS);

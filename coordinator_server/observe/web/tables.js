@@ -1,6 +1,7 @@
 // The tables of a group: rebalances, refusals, waiting, members, offsets.
 
 import { clock, h, section, table } from './dom.js';
+import { further, runs } from './runs.js';
 import { memberName, number, reasonChip, removal, shortName, span, timeOfDay, when, words } from './words.js';
 
 const NAMED = 4;
@@ -25,11 +26,11 @@ function waitedFor(event) {
     member.waited_ms === undefined ? null : h('span', { class: 'quiet time' }, ` ${span(member.waited_ms)}`)));
 }
 
-/** Every rebalance in words and figures, the newest first. */
-export function rebalances(events) {
-  const columns = [['When', 'time'], ['Generation', 'num'], ['Reason', ''], ['Culprit', ''],
-    ['Join', 'num'], ['Sync', 'num'], ['Members', 'num'], ['Changes', ''], ['Waited for', '']];
-  const rows = events.map((event) => [
+const COLUMNS = [['When', 'time'], ['Generation', 'num'], ['Reason', ''], ['Culprit', ''],
+  ['Join', 'num'], ['Sync', 'num'], ['Members', 'num'], ['Changes', ''], ['Waited for', '']];
+
+function one(event) {
+  return [
     when(event.started_ms),
     event.outcome === 'completed' ? `${event.generation_before} → ${event.generation_after}` : words(event.outcome),
     cause(event),
@@ -39,11 +40,42 @@ export function rebalances(events) {
     `${event.members_before} → ${event.members_after}`,
     [named('joined', event.joined), named('left', event.left), named('evicted', event.evicted)],
     waitedFor(event),
-  ]);
-  return table('Rebalances, the latest first', columns, rows, {
-    keys: events.map((event) => `rebalance-${event.started_ms}`),
+  ];
+}
+
+/** A client that may have been several members, one after the other. */
+const clientName = (member) => memberName(member.client_id ? { ...member, member_id: '' } : member);
+
+/** Rebalances that are alike in one row, with what set them back. */
+function several(run) {
+  const [last, first] = [run[0], run.at(-1)];
+  const inAll = (phase) => [span(run.reduce((sum, event) => sum + event[phase], 0)), h('div', { class: 'quiet' }, 'in all')];
+  const rounds = further(run).map(({ count, reason, culprit }) => h('div', { class: 'round' },
+    h('span', { class: 'quiet' }, `then ${count} × `), reasonChip(reason), ' ', clientName(culprit)));
+  return [
+    `${when(first.started_ms)} – ${timeOfDay(last.started_ms)}`,
+    last.outcome === 'completed' ? `${first.generation_before} → ${last.generation_after}` : words(last.outcome),
+    [h('b', {}, `${run.length} × `), reasonChip(last.reason), ...rounds],
+    clientName(last.culprit),
+    inAll('join_phase_ms'),
+    inAll('sync_phase_ms'),
+    `${first.members_before} → ${last.members_after}`,
+    h('span', { class: 'quiet' }, '–'),
+    h('span', { class: 'quiet' }, '–'),
+  ];
+}
+
+/** Every rebalance in words and figures, the newest first; those that are alike as one, until `turn` is asked for each. */
+export function rebalances(events, isFolded, turn) {
+  const folded = runs(events);
+  const entries = isFolded ? folded : events.map((event) => [event]);
+  const shown = table('Rebalances, the latest first', COLUMNS, entries.map((run) => (run.length === 1 ? one(run[0]) : several(run))), {
+    keys: entries.map((run) => run.map((event) => `rebalance-${event.started_ms}`).join(' ')),
     empty: 'No finished rebalance is known.',
   });
+  if (folded.length === events.length) return shown;
+  const what = isFolded ? `Show each of ${events.length} rebalances` : 'Show those that are alike as one';
+  return h('div', {}, shown, h('button', { type: 'button', id: 'fold', on: { click: turn } }, what));
 }
 
 /** Who asked; what all members were told names the first. Requests of operators have names in small letters. */

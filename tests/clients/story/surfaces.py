@@ -153,6 +153,9 @@ async def _shown(page: Page, server: ServerProcess, group: str) -> list[str]:
     await page.goto(f"http://127.0.0.1:{server.http_port}/#/groups/{quote(group)}")
     await page.locator("h1", has_text=group).wait_for()
     await page.locator("svg.timeline").wait_for()
+    fold = page.locator("#fold")
+    if await fold.count():
+        await fold.click()
     lines = []
     for reason, name, rest in await page.evaluate(_ROWS):
         # `client address`, or `instance client · address`.
