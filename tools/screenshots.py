@@ -1,9 +1,9 @@
 """Take the pictures of the page and the dashboard in `docs/screenshots`: `make screenshots`.
 
-A server with temporary data, real consumers that come, leave and die, requests that are refused and
-a member that does not come back: then the page is photographed while the group waits for it, and
-Grafana's dashboard, which `tools/dashboard.py` draws. Needs Chromium and Prometheus, takes about
-half a minute and leaves nothing behind but the pictures.
+A server with temporary data, real consumers that come, leave and die, a member that comes and goes,
+requests that are refused and a member that does not come back: then the page is photographed while
+the group waits for it, and Grafana's dashboard, which `tools/dashboard.py` draws. Needs Chromium
+and Prometheus, takes about half a minute and leaves nothing behind but the pictures.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from coordinator_server.groupcommands.kafka import KafkaConnection
 from protocol.api_keys import ApiKey
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.subscription import Subscription, encode_subscription
 from tools.dashboard import page as dashboard_page
@@ -32,6 +33,8 @@ from tools.dashboard import prometheus
 from tools.demo import GROUP, TOPIC, Cast, DemoFailed, Screen, Server, Story, end
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "screenshots"
+TIMES = 6
+"""That a member comes and goes: six rebalances by the same are flapping."""
 ABSENT_MS = 60_000
 """For so long the group waits for the member that does not rejoin."""
 PATIENCE_MS = 15_000
@@ -76,6 +79,7 @@ class Sitting(Cast):
         await self._story.members(1)
         await self.client("consumer", "consumer-4")
         await self._story.members(2)
+        await asyncio.to_thread(self._come_and_go)
         await asyncio.to_thread(self._ask_what_is_refused)
         await asyncio.to_thread(self._join_and_stay_away)
         await self.client("consumer", "consumer-5")
@@ -91,7 +95,22 @@ class Sitting(Cast):
             connection.call(ApiKey.HEARTBEAT, request)
         connection.close()
 
+    def _come_and_go(self) -> None:
+        """Often enough to be found."""
+        for _ in range(TIMES):
+            connection = self._connection("batch-7")
+            members = [MemberIdentity(self._join(connection), reason="its work is done")]
+            leave = LeaveGroupRequest(group_id=GROUP, members=members)
+            connection.call(ApiKey.LEAVE_GROUP, leave)
+            connection.close()
+
     def _join_and_stay_away(self) -> None:
+        connection = self._connection("consumer-6")
+        self._join(connection)
+        connection.close()
+
+    def _join(self, connection: KafkaConnection) -> str:
+        """Join and sync; the member id."""
         metadata = encode_subscription(Subscription([TOPIC]))
         join = JoinGroupRequest(
             group_id=GROUP,
@@ -100,7 +119,6 @@ class Sitting(Cast):
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="roundrobin", metadata=metadata)],
         )
-        connection = self._connection("consumer-6")
         join.member_id = connection.call(ApiKey.JOIN_GROUP, join).member_id
         joined = connection.call(ApiKey.JOIN_GROUP, join)
         sync = SyncGroupRequest(
@@ -111,7 +129,7 @@ class Sitting(Cast):
             protocol_name="roundrobin",
         )
         connection.call(ApiKey.SYNC_GROUP, sync)
-        connection.close()
+        return str(join.member_id)
 
 
 async def photograph(browser: Browser, http: str, shot: Shot) -> bytes:
