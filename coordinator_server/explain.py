@@ -120,11 +120,19 @@ def _run_lines(run: Run, name: MemberNames) -> Iterable[str]:
         return
     outcome = "" if run.outcome == "completed" else f", {run.outcome}"
     yield (
-        f"{len(run.events)} x {run.reason} by {name.party(run.culprit)}{outcome}, "
+        f"{len(run.events)} x {run.reason} by {name.party(run.culprit)}{_said(run)}{outcome}, "
         f"{_stretch(run.first_ms, run.last_ms)}, {_cost(run.spent_ms)} of rebalancing in all"
     )
     for count, reason, culprit in run.further():
         yield f"  then {count} x {reason} by {name.party(culprit)}"
+
+
+def _said(run: Run) -> str:
+    """The client's words; how often it said them, unless it always did."""
+    if (said := run.said()) is None:
+        return ""
+    words, times = said
+    return f' ("{words}")' if times == len(run.events) else f' ({times} x "{words}")'
 
 
 def _rebalance_lines(event: Form, name: MemberNames) -> Iterable[str]:

@@ -52,6 +52,11 @@ class Run(NamedTuple):
         """What they took together."""
         return sum(event["join_phase_ms"] + event["sync_phase_ms"] for event in self.events)
 
+    def said(self) -> tuple[str, int] | None:
+        """What the client gave as its reason most often, and how often; None if it gave none."""
+        words = Counter(e["client_reason"] for e in self.events if e.get("client_reason"))
+        return words.most_common(1)[0] if words else None
+
     def further(self) -> list[tuple[int, str, Form]]:
         """What set them back while they were under way: how often, reason and culprit."""
         rounds = [entry for event in self.events for entry in event["rounds"][1:]]

@@ -128,6 +128,7 @@ def flapping() -> list[RebalanceEvent]:
         event = rebalance(
             reason, who, NOW - (9 - number) * 20_000, sequence=number, generation_before=number,
             generation_after=number + 1, rounds=rounds,
+            client_reason="poll" if number in {0, 1, 2} else None,
         )  # fmt: skip
         story.append(event)
     return story
@@ -141,6 +142,7 @@ async def test_rebalances_that_are_alike_are_one_row_until_each_is_asked_for(
     left, expired, changed = await rows(page, "Rebalances")
     assert left[1:4] == ["0 → 9", left[2], "carol 10.0.0.3"]
     assert left[2].split("\n")[0].startswith("4 × ")  # noqa: RUF001 - times
+    assert "poll\nit said that 2 ×\n" in left[2]  # noqa: RUF001 - times
     assert "then 4 × " in left[2]  # noqa: RUF001 - times
     assert left[4] == "160 ms\nin all"
     assert expired[2].startswith("4 × ")  # noqa: RUF001 - times
@@ -170,18 +172,31 @@ async def test_the_page_folds_as_the_command_line_does(page: Page, side: FakeSid
             reasons = [chance.choice(list(RebalanceReason)[:2]) for _ in who]
             rounds = tuple(map(Round, reasons, who, (None, None, None)))
             outcome = chance.choice([Outcome.COMPLETED, Outcome.EMPTIED])
+            words = chance.choice([None, "", "one", "two"])
             events.append(
-                rebalance_form(rebalance(reasons[0], who[0], at, rounds=rounds, outcome=outcome))
+                rebalance_form(
+                    rebalance(
+                        reasons[0], who[0], at, rounds=rounds, outcome=outcome, client_reason=words
+                    )
+                )
             )
         found = await page.evaluate(
             """async events => {
-                const { further, runs } = await import('/web/runs.js');
+                const { further, runs, said } = await import('/web/runs.js');
                 return runs(events).map((run) => [run,
-                    further(run).map(({ count, reason, culprit }) => [count, reason, culprit])]);
+                    further(run).map(({ count, reason, culprit }) => [count, reason, culprit]),
+                    said(run)]);
             }""",
             events,
         )
-        assert found == [[run.events, list(map(list, run.further()))] for run in runs(events)]
+        assert found == [
+            [
+                run.events,
+                [list(each) for each in run.further()],
+                (said := run.said()) and list(said),
+            ]
+            for run in runs(events)
+        ]
 
 
 async def test_refusals_waiting_and_offsets_are_said(page: Page, side: FakeSide) -> None:

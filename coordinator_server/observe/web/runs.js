@@ -38,3 +38,10 @@ export function further(run) {
   }
   return [...counts.values()].sort((one, other) => other.count - one.count).slice(0, FURTHER);
 }
+
+/** What the client gave as its reason most often, and how often; null if it gave none. */
+export function said(run) {
+  const counts = new Map();
+  for (const { client_reason: text } of run) if (text) counts.set(text, (counts.get(text) ?? 0) + 1);
+  return [...counts].sort((one, other) => other[1] - one[1])[0] ?? null;
+}

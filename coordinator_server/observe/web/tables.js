@@ -1,7 +1,7 @@
 // The tables of a group: rebalances, refusals, waiting, members, offsets.
 
 import { clock, h, section, table } from './dom.js';
-import { further, runs } from './runs.js';
+import { further, runs, said } from './runs.js';
 import { memberName, number, reasonChip, removal, shortName, span, timeOfDay, when, words } from './words.js';
 
 const NAMED = 4;
@@ -46,6 +46,12 @@ function one(event) {
 /** A client that may have been several members, one after the other. */
 const clientName = (member) => memberName(member.client_id ? { ...member, member_id: '' } : member);
 
+/** The client's words; how often it said them, unless it always did. */
+function quoted(run) {
+  const [text, times] = said(run) ?? [];
+  return text ? [h('q', {}, text), times < run.length ? h('div', { class: 'round quiet' }, `it said that ${times} ×`) : null] : null;
+}
+
 /** Rebalances that are alike in one row, with what set them back. */
 function several(run) {
   const [last, first] = [run[0], run.at(-1)];
@@ -55,7 +61,7 @@ function several(run) {
   return [
     `${when(first.started_ms)} – ${timeOfDay(last.started_ms)}`,
     last.outcome === 'completed' ? `${first.generation_before} → ${last.generation_after}` : words(last.outcome),
-    [h('b', {}, `${run.length} × `), reasonChip(last.reason), ...rounds],
+    [h('b', {}, `${run.length} × `), reasonChip(last.reason), quoted(run), ...rounds],
     clientName(last.culprit),
     inAll('join_phase_ms'),
     inAll('sync_phase_ms'),

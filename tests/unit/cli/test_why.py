@@ -57,6 +57,26 @@ def test_what_set_alike_rebalances_back_is_counted_below_them() -> None:
     assert further == "  then 3 x session_expired by client slow-9 at 10.0.0.7"
 
 
+@pytest.mark.parametrize(
+    ("words", "told_words"),
+    [
+        (("bye", "bye", "bye"), ' ("bye")'),
+        (("bye", "poll", "poll"), ' (2 x "poll")'),
+        ((None, None, "bye"), ' (1 x "bye")'),
+        ((None, None, None), ""),
+    ],
+)
+def test_what_the_client_said_of_alike_rebalances_is_told(
+    words: tuple[str | None, ...], told_words: str
+) -> None:
+    events = [
+        rebalance(n, "member_left", member(UUIDS[n]), client_reason=said)
+        for n, said in enumerate(words)
+    ]
+    who = "3 x member_left by client batch-7 at 10.0.0.7"
+    assert told(events)[2].startswith(f"{who}{told_words}, ")
+
+
 def test_rebalances_that_are_far_apart_or_end_otherwise_are_told_apart() -> None:
     events = [rebalance(n * 700, "member_joined", member(UUIDS[n])) for n in range(4)]
     ended = [
