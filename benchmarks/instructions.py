@@ -70,15 +70,19 @@ class Wire:
         self.answered = 0
         self.arrived: asyncio.Future[None] | None = None
 
+    def fileno(self) -> int:
+        """The number of its socket."""
+        return 0
+
     def write(self, _data: bytes) -> None:
         """An answer leaves."""
         self.answered += 1
         if self.arrived is not None and not self.arrived.done():
             self.arrived.set_result(None)
 
-    def get_extra_info(self, _name: str) -> Any:
-        """The other end."""
-        return ("127.0.0.1", 1)
+    def get_extra_info(self, name: str) -> Any:
+        """The other end, or what stands for the socket."""
+        return self if name == "socket" else ("127.0.0.1", 1)
 
 
 async def serve(name: str, rounds: int) -> None:
