@@ -40,6 +40,7 @@ from benchmarks.turn import (
     serving,
 )
 
+from coordinator_server.api.registry import import_all
 from coordinator_server.app import App
 from coordinator_server.clock import ManualClock
 from coordinator_server.net.connection import Connection, Hub
@@ -88,6 +89,7 @@ class Wire:
 async def serve(name: str, rounds: int) -> None:
     """Do a work for a while, and have the instructions of many rounds counted."""
     async with serving() as app:
+        import_all()  # the server does it by itself, after a while
         if name == CREATE:
             await _create(app, rounds)
         elif name == REBALANCE:

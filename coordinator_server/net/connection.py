@@ -86,7 +86,7 @@ class Connection(Flushed):
         counters = hub.context.counters
         exceeded: str | None = "server is stopping"
         if not hub.is_draining:
-            exceeded = hub.limits.admit(self._host, self._descriptor())
+            exceeded = hub.limits.admit(self._host, self._descriptor)
         if exceeded:
             counters.connections_closed["refused"] += 1
             hub.refusals.refused(exceeded, self._host, hub.clock.monotonic_ms())

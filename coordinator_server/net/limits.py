@@ -25,14 +25,21 @@ class ConnectionLimits:
         self._max_per_ip = max_per_ip
         self._by_ip: dict[str, int] = {}
         self._max_files = _files_of_connections()
+        self._unasked = 0
+        """How many may be admitted before a descriptor is asked for."""
 
-    def admit(self, ip: str, descriptor: int = 0) -> str | None:
+    def admit(self, ip: str, descriptor: Callable[[], int]) -> str | None:
         """Count a connection; or the limit that forbids it.
 
-        A new `descriptor` is the lowest that is free: as many files are open, at least.
+        A new `descriptor` is the lowest that is free: as many files are open, at least. To ask for
+        one takes longer than all the rest, so it is done when half of those left may be open.
         """
-        if descriptor >= self._max_files:
-            return OPEN_FILES
+        self._unasked -= 1
+        if self._unasked < 0:
+            left = self._max_files - descriptor()
+            self._unasked = max(left // 2, 0)
+            if left <= 0:
+                return OPEN_FILES
         if self.total >= self._max:
             return "max.connections"
         there = self._by_ip.get(ip, 0)

@@ -45,15 +45,10 @@ def test_port_0_is_advertised_as_the_one_that_was_bound() -> None:
 
 def test_limits_name_the_property_that_forbids() -> None:
     limits = ConnectionLimits(3, 2)
-    assert [limits.admit("a"), limits.admit("a"), limits.admit("a")] == [
-        None,
-        None,
-        "max.connections.per.ip",
-    ]
-    assert limits.admit("b") is None
-    assert limits.admit("c") == "max.connections"
+    admitted = [limits.admit(ip, lambda: 9) for ip in ("a", "a", "a", "b", "c")]
+    assert admitted == [None, None, "max.connections.per.ip", None, "max.connections"]
     limits.release("a")
-    assert limits.admit("c") is None
+    assert limits.admit("c", lambda: 9) is None
     assert limits.total == 3
 
 
@@ -65,9 +60,29 @@ def test_connections_leave_some_of_the_files_to_others(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (files, files))
     limits = ConnectionLimits(3, 3)
-    assert limits.admit("a", most) == OPEN_FILES
+    assert limits.admit("a", lambda: most) == OPEN_FILES
     assert limits.total == 0
-    assert limits.admit("a", most - 1) is None
+    assert limits.admit("a", lambda: most - 1) is None
+
+
+def test_the_number_of_a_connection_is_asked_for_when_half_of_the_files_left_may_be_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (1_024, 1_024))
+    limits = ConnectionLimits(5_000, 5_000)
+    asked: list[int] = []
+
+    def admit(number: int) -> str | None:
+        def descriptor() -> int:
+            asked.append(number)
+            return number
+
+        return limits.admit("a", descriptor)
+
+    refused = [admit(number) for number in range(100, 1_100)]
+    assert refused == [None] * 860 + [OPEN_FILES] * 140
+    assert asked[:3] == [100, 531, 746]
+    assert len(asked) < 160
 
 
 def test_refused_connections_are_told_of_once_a_second_and_counted() -> None:
