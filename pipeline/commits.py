@@ -40,7 +40,6 @@ READ: Final = [
     "kind",
     "tombstone",
     "producer_id",
-    "producer_epoch",
     "is_txn",
     "is_control",
     "control_type",
@@ -163,7 +162,8 @@ def _counting(rows: pa.Table) -> Flags:
 def _committed(rows: pa.Table, at: Ints) -> Ints:
     """Which of the rows at some places are followed by a marker of their producer that commits."""
     picked = rows.take(pa.array(at))
-    names = ("log_partition", "producer_id", "producer_epoch", "log_offset")
+    # Not by epoch: Kafka's marker has the next one since KIP-890.
+    names = ("log_partition", "producer_id", "log_offset")
     keys = [_ints(picked[name]) for name in names]
     order = np.lexsort(keys[::-1])
     ends = np.flatnonzero(_flags(pc.is_valid(picked["control_type"]))[order])
@@ -171,7 +171,7 @@ def _committed(rows: pa.Table, at: Ints) -> Ints:
     has_end = following < len(ends)
     end = order[ends[following[has_end]]]
     mine = order[has_end]
-    is_same = np.logical_and.reduce([key[mine] == key[end] for key in keys[:3]])
+    is_same = np.logical_and.reduce([key[mine] == key[end] for key in keys[:2]])
     commits = _flags(pc.equal(picked["control_type"], "commit"))
     committed: Ints = at[mine[is_same & commits[end]]]
     return committed

@@ -89,7 +89,7 @@ def one_by_one(rows: list[Row], holey: set[int]) -> Iterator[tuple[Any, ...]]:
 
 
 def _is_committed(row: Row, ordered: list[Row]) -> bool:
-    names = ("log_partition", "producer_id", "producer_epoch")
+    names = ("log_partition", "producer_id")
     for other in ordered:
         is_later = other["log_offset"] > row["log_offset"] and other["control_type"]
         if is_later and all(other[name] == row[name] for name in names):
@@ -104,6 +104,16 @@ def _is_gap(rows: list[Row], before: Row, row: Row) -> bool:
     bad = {one["log_offset"] for one in mine if one["problem"]}
     span = range(before["log_offset"] + 1, row["log_offset"] + 1)
     return any(offset in bad or offset not in whole for offset in span)
+
+
+def test_a_marker_of_the_next_epoch_ends_a_transaction_as_kafka_4_writes_it() -> None:
+    row = dict.fromkeys(RECORDS.names) | {"log_partition": 0, "producer_id": 7, "is_txn": True}
+    pending = {"kind": 1, "group_id": "g", "topic": "t", "partition": 0, "committed_offset": 5}
+    ends = {"is_control": True, "control_type": "commit", "producer_epoch": 4, "log_offset": 1}
+    rows = [row | pending | {"producer_epoch": 3, "log_offset": 0}, row | ends]
+    table = pa.Table.from_pylist(rows, schema=RECORDS.remove_metadata())
+
+    assert offset_commits(table.select(READ))["committed_offset"].to_pylist() == [5]
 
 
 @pytest.mark.parametrize("seed", range(200))
