@@ -103,7 +103,7 @@ def from_bootstrap(address: str, partitions: Sequence[tuple[str, int]]) -> list[
     for topic in topics:
         with closing(Client(address, topic)) as client:
             try:
-                known = set(client.partitions())
+                known = set(client.led())
             except SourceError:
                 continue
             wanted = sorted(known & {number for name, number in partitions if name == topic})

@@ -59,9 +59,10 @@ class BrokerLog:
         A log that ends before `start` has lost its end, in an unclean election or a restore: it is
         read again from its beginning, as the next incarnation.
         """
-        found = {}
+        # One that nobody leads now has not been forgotten: it would be read again from 0.
+        found = dict(start)
         with self._client() as client:
-            for number in client.partitions():
+            for number in client.led():
                 before = Position.of(start.get(str(number)))
                 bounds = client.bounds(number)
                 end = bounds.end if target is None else min(bounds.end, target.get(number, 0))

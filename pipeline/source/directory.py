@@ -55,7 +55,8 @@ class DirectoryLog:
         Raises SourceError.
         """
         limits = self.limits()
-        found = {}
+        # One that is not there now has not been forgotten: it would be read again from 0.
+        found = dict(start)
         for number in self.partitions():
             before = Position.of(start.get(str(number)))
             follower = followers.setdefault(number, Follower())

@@ -92,6 +92,7 @@ class Client:
     topic: str
     isolation: int = 0
     """0 read_uncommitted, 1 read_committed."""
+    _numbers: list[int] = field(default_factory=list)
     _leaders: dict[int, Address] = field(default_factory=dict)
     _connections: dict[Address, Connection] = field(default_factory=dict)
 
@@ -103,6 +104,11 @@ class Client:
 
     def partitions(self) -> list[int]:
         """The partitions of the topic. Raises SourceError."""
+        self._learn_leaders()
+        return self._numbers
+
+    def led(self) -> list[int]:
+        """Those that have a leader now. Raises SourceError."""
         self._learn_leaders()
         return sorted(self._leaders)
 
@@ -206,6 +212,7 @@ class Client:
                 code = ErrorCode(topic.error_code).name
                 raise SourceError(f"bootstrap {self.bootstrap}: topic {self.topic}: {code}")
             nodes = {node.node_id: (node.host, node.port) for node in answer.brokers}
+            self._numbers = sorted(found.partition_index for found in topic.partitions)
             self._leaders = {
                 found.partition_index: nodes[found.leader_id]
                 for found in topic.partitions

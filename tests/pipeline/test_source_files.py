@@ -248,6 +248,18 @@ def test_a_stream_reads_each_record_once_through_rolls_and_restarts(directory: P
     assert stream.read() == (0, [8, 9, 10, 11])
 
 
+def test_a_partition_that_is_away_for_a_while_is_not_read_again(directory: Path) -> None:
+    stream = Stream(directory)
+    (directory.parent / "__consumer_offsets-8").mkdir()
+    segment(directory).write_bytes(batch(0))
+    assert stream.read() == (0, [0, 1, 2, 3])
+    directory.rename(directory.parent / "away")
+    stream.at = stream.log.latest(stream.at, stream.followers)
+    (directory.parent / "away").rename(directory)
+    segment(directory).write_bytes(batch(0) + batch(4))
+    assert stream.read() == (0, [4, 5, 6, 7])
+
+
 def test_a_stream_that_is_to_end_stops_at_what_was_there_when_it_began(directory: Path) -> None:
     stream = Stream(directory)
     segment(directory).write_bytes(batch(0))

@@ -6,7 +6,7 @@ pytest.importorskip("pyarrow", reason="needs the extra `pipeline`")
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -16,6 +16,18 @@ from pipeline.source.directory import DirectoryLog
 from pipeline.source.errors import SourceError
 from pipeline.source.options import parse
 from pipeline.source.stream import Position
+from protocol.api_keys import ApiKey
+from protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from tests.support.kafka import kafka
 from tests.support.server import ServerProcess
 from tests.support.wire import RawConnection, create_topic
@@ -99,6 +111,44 @@ def test_a_stream_over_a_log_that_became_shorter_begins_its_next_incarnation(
     assert {form["inc"] for form in again.values()} == {1}
     assert [form["from"] for form in again.values()] == [0] * len(again)
     assert [form["next"] for form in again.values()] == [form["next"] for form in now.values()]
+
+
+class Cluster:
+    """A connection to brokers of which some lead nothing: answers as they would."""
+
+    leaders: ClassVar[dict[int, int]] = {}
+
+    def __init__(self, address: tuple[str, int]) -> None: ...
+
+    def close(self) -> None: ...
+
+    def call(self, api_key: ApiKey, version: int, request: Any) -> Any:
+        if api_key is ApiKey.LIST_OFFSETS:
+            bound = ListOffsetsPartitionResponse(offset=5)
+            topic = ListOffsetsTopicResponse(name="t", partitions=[bound])
+            return ListOffsetsResponse(topics=[topic])
+        partitions = [
+            MetadataResponsePartition(partition_index=number, leader_id=leader)
+            for number, leader in self.leaders.items()
+        ]
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=1)],
+            topics=[MetadataResponseTopic(name="t", partitions=partitions)],
+        )
+
+
+def test_a_partition_without_a_leader_is_missed_by_a_batch_and_waited_for_by_a_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipeline.source.fetch.Connection", Cluster)
+    monkeypatch.setattr(Cluster, "leaders", {0: 1, 1: -1})
+    log = BrokerLog(parse({"bootstrap": "127.0.0.1:1", "topic": "t"}))
+
+    assert log.partitions() == [0, 1]
+    with pytest.raises(SourceError, match="t-1: no leader"):
+        log.bounds(1)
+    start = {"1": Position(4).form()}
+    assert log.latest(start, {}) == {"0": Position(5).form()} | start
 
 
 def test_nobody_at_the_address_and_no_such_topic_are_told_clearly(tmp_path: Path) -> None:
