@@ -63,37 +63,56 @@ class _Partition:
         self._newest = 0
         self._segment = ""
         self._at = 0
+        self._last = 0, b""
+        """Where the last batch in the segment begins, and its header."""
 
     def new(self) -> list[tuple[int, int]]:
         """Time and end of the last batch of each minute that has any since the last look."""
         last: dict[int, tuple[int, int]] = {}
-        for segment in sorted(self._path.iterdir()) if self._path.is_dir() else ():
-            if not _SEGMENT.fullmatch(segment.name) or segment.name < self._segment:
+        names = self._names()
+        if names and names[-1] < self._segment:
+            self._segment = ""
+        for name in names:
+            if name < self._segment:
                 continue
-            if segment.name != self._segment:
-                self._segment, self._at = segment.name, 0
-            for at, header in _headers(segment, self._at):
-                self._at = at
+            if name != self._segment:
+                self._begin(name)
+            for header in self._headers(self._path / name):
                 # A client stamps its records as it likes; an end never comes before an older one.
                 self._newest = max(self._newest, min(header.max_timestamp, LATEST_MS), EARLIEST_MS)
                 last[self._newest // _MINUTE_MS] = (self._newest, header.last_offset + 1)
         return list(last.values())
 
+    def _names(self) -> list[str]:
+        try:
+            return sorted(p.name for p in self._path.iterdir() if _SEGMENT.fullmatch(p.name))
+        except FileNotFoundError:
+            return []
 
-def _headers(segment: Path, at: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Of whole batches, in order, with where they end; what is torn or damaged ends them."""
-    try:
-        with segment.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            while size - at >= HEADER_BYTES:
+    def _begin(self, segment: str) -> None:
+        self._segment, self._at, self._last = segment, 0, (0, b"")
+
+    def _headers(self, segment: Path) -> Iterator[BatchHeader]:
+        """Of whole batches not read yet, in order; what is torn or damaged ends them."""
+        try:
+            with segment.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                at, raw = self._last
                 file.seek(at)
-                header = read_header(file.read(HEADER_BYTES))
-                if header.size > size - at:
-                    return
-                at += header.size
-                yield at, header
-    except (FileNotFoundError, Malformed):
-        return
+                if file.read(len(raw)) != raw:
+                    # The topic was created anew, or the log cut or compacted.
+                    self._begin(segment.name)
+                while size - self._at >= HEADER_BYTES:
+                    file.seek(self._at)
+                    raw = file.read(HEADER_BYTES)
+                    header = read_header(raw)
+                    if header.size > size - self._at:
+                        return
+                    self._last = self._at, raw
+                    self._at += header.size
+                    yield header
+        except (FileNotFoundError, Malformed):
+            return
 
 
 def from_bootstrap(address: str, partitions: Sequence[tuple[str, int]]) -> list[EndOffset]:

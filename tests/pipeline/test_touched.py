@@ -123,6 +123,29 @@ def test_a_batch_that_stands_for_damage_is_a_hole_though_no_offset_is_missing(
     assert with_holes(tables.bronze.files()) == [0]
 
 
+def test_the_end_of_a_topic_that_was_deleted_and_created_anew_is_that_of_the_new_one(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    first, second = directory / f"{0:020d}.log", directory / f"{5:020d}.log"
+    first.write_bytes(build_batch([commit("x", n, 0) for n in range(5)]))
+    ends = TopicEnds(tmp_path)
+    assert [end for _, _, _, end, _ in ends.new()] == [5]
+
+    first.write_bytes(build_batch([commit("y", 1, HOUR_MS)] * 3))
+    assert [end for _, _, _, end, _ in ends.new()] == [3]
+
+    second.write_bytes(build_batch([commit("y", 1, HOUR_MS)], 5))
+    assert [end for _, _, _, end, _ in ends.new()] == [6]
+    second.unlink()
+    first.write_bytes(build_batch([commit("z", 1, 2 * HOUR_MS)] * 2))
+    assert [end for _, _, _, end, _ in ends.new()] == [2]
+    first.unlink()
+    directory.rmdir()
+    assert ends.new() == []
+
+
 def test_ends_of_topics_are_read_on_and_not_anew(tmp_path: Path) -> None:
     directory = tmp_path / "orders-0"
     directory.mkdir()
