@@ -132,9 +132,10 @@ def _run_once(source: "Source", out: Path, master: str | None, *, report: bool) 
     summary = run_batch(session, source, out, progress.told)
     if report:
         from pipeline.report import write_report
+        from pipeline.store import REPORT
 
         progress.told("report")
-        path = write_report(session, out, out / "report.html")
+        path = write_report(session, out, out / REPORT)
     progress.done()
     if report:
         click.echo(f"report: {path}")
@@ -147,13 +148,13 @@ def _run_once(source: "Source", out: Path, master: str | None, *, report: bool) 
 @_master_option
 def report(out: Path, to: Path | None, master: str | None) -> None:
     """Write the report of a run: one HTML file that needs nothing else."""
-    from pipeline.store import check_readable
+    from pipeline.store import REPORT, check_readable
 
     check_readable(out)
     session = _session(master)
     from pipeline.report import write_report
 
-    click.echo(f"report: {write_report(session, out, to or out / 'report.html')}")
+    click.echo(f"report: {write_report(session, out, to or out / REPORT)}")
 
 
 @app.command()

@@ -6,7 +6,9 @@ written last: of a group counts what the newest batch that touched it says. A ba
 again after a crash replaces its own files.
 """
 
+import fcntl
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -24,11 +26,16 @@ from pipeline.tables import TABLES, Table
 
 FORMAT: Final = 1
 RUN_FILE: Final = "run.json"
+REPORT: Final = "report.html"
+_NEEDED: Final = {"mode", "source", "state"}
+"""Of what run.json says."""
 RECORDS: Final = "records"
 TOUCHED: Final = "touched"
 _TOUCHED_DDL: Final = "unit string, key string, batch bigint"
 _KEYS: Final = {"hot_partitions": ("window", "CAST(unix_seconds(window_start) AS string)")}
 """Unit and key of tables that are not computed by group."""
+_held: Final[dict[Path, int]] = {}
+"""Output directories this process has taken, and what keeps others out."""
 BY_NAME: Final[Mapping[str, Table]] = {table.name: table for table in TABLES}
 
 
@@ -157,12 +164,14 @@ def open_store(spark: SparkSession, directory: Path) -> Store:
 
 
 def check_readable(directory: Path) -> None:
-    """Look whether there are tables: of a run that follows always, of another once it has ended.
+    """Look whether there are tables: of a run that follows from its first batch on.
 
     Raises:
         PipelineError: there are none, or not all of them.
     """
     run = read_run(directory)
+    if run["mode"] == "follow" and not any((directory / TOUCHED).glob("batch=*")):
+        raise PipelineError(f"--out {directory}: its first batch is not done yet")
     if run["mode"] == "batch" and run["state"] != "complete":
         raise PipelineError(f"--out {directory}: its run has not ended: run it again")
 
@@ -182,7 +191,7 @@ def read_run(directory: Path) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError) as error:
         raise PipelineError(f"{path}: cannot be read: {error}") from None
-    if not isinstance(run, dict) or run.get("format") != FORMAT:
+    if not isinstance(run, dict) or run.get("format") != FORMAT or not run.keys() >= _NEEDED:
         raise PipelineError(f"{path}: expected format {FORMAT} of coordinator-pipeline")
     return run
 
@@ -204,15 +213,17 @@ def begin_run(directory: Path, source: Mapping[str, str], *, follow: bool, again
     """
     mode = "follow" if follow else "batch"
     try:
-        if directory.exists() and any(directory.iterdir()):
+        if not directory.exists():
+            directory.mkdir(parents=True, exist_ok=True)
+        _hold(directory)
+        if any(directory.iterdir()):
             _check_same(directory, source, mode, again=again)
-            if not follow:
-                _clear(directory)
-        directory.mkdir(parents=True, exist_ok=True)
         began = datetime.now(UTC).isoformat(timespec="seconds")
-        if not (directory / RUN_FILE).exists():
+        if not follow or not (directory / RUN_FILE).exists():
             run = {"format": FORMAT, "mode": mode, "source": dict(source), "began": began}
             save_run(directory, run | {"state": "running"})
+        if not follow:
+            _clear(directory)
     except OSError as error:
         raise PipelineError(f"--out {directory}: {error.strerror}") from None
 
@@ -235,6 +246,24 @@ def _shown(source: Mapping[str, str]) -> str:
 
 
 def _clear(directory: Path) -> None:
+    """Remove what an earlier run has made; by now run.json does not call it complete."""
     for name in (RECORDS, TOUCHED, *BY_NAME):
         shutil.rmtree(directory / name, ignore_errors=True)
-    (directory / RUN_FILE).unlink()
+    (directory / REPORT).unlink(missing_ok=True)
+
+
+def _hold(directory: Path) -> None:
+    """Keep other processes from writing here until this one ends, where locks work."""
+    place = directory.resolve()
+    if place in _held:
+        return
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise PipelineError(f"--out {directory}: another run is writing there") from None
+    except OSError:
+        os.close(descriptor)
+        return
+    _held[place] = descriptor

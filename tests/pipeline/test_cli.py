@@ -1,6 +1,8 @@
 """What a user can do wrong with `coordinator-pipeline` is told before Spark starts."""
 
+import fcntl
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,9 @@ from click.exceptions import Exit
 pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
 from pipeline import cli
+from pipeline.errors import PipelineError
 from pipeline.run import Summary
-from pipeline.store import begin_run, save_run
+from pipeline.store import begin_run, check_readable, save_run
 from protocol.batch import build_batch
 from tests.support.coordinator_log import commits, segment
 
@@ -164,6 +167,68 @@ def test_a_report_of_a_run_that_was_cut_off(
     text = said(capsys, monkeypatch, "report", "--out", str(tmp_path))
 
     assert "its run has not ended: run it again" in text
+
+
+def test_tables_of_which_the_first_batch_is_not_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_run(tmp_path, {"log": "/srv", "topic": "t"}, follow=True, again=False)
+    (tmp_path / "records" / "batch=0").mkdir(parents=True)
+
+    text = said(capsys, monkeypatch, "query", "--out", str(tmp_path), "SELECT 1")
+
+    assert "its first batch is not done yet" in text
+
+
+@pytest.mark.parametrize("words", ["{}", "[]", "{", '{"format": 1}'])
+def test_a_run_file_that_says_something_else(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+) -> None:
+    (tmp_path / "run.json").write_text(words)
+
+    text = said(capsys, monkeypatch, "report", "--out", str(tmp_path))
+
+    assert str(tmp_path / "run.json") in text
+
+
+def test_an_output_directory_in_which_another_process_writes(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    other = os.open(out, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+
+    text = said(capsys, monkeypatch, "run", "--log", str(log), "--out", str(out))
+
+    os.close(other)
+    assert "another run is writing there" in text
+    assert list(out.iterdir()) == []
+
+
+def test_a_run_that_is_killed_while_it_removes_an_older_one_leaves_none_that_looks_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = {"log": "/srv", "topic": "t"}
+    begin_run(tmp_path, source, follow=False, again=False)
+    save_run(tmp_path, json.loads((tmp_path / "run.json").read_text()) | {"state": "complete"})
+    (tmp_path / "report.html").write_text("of the older run")
+
+    def killed(*where: object, **how: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            begin_run(tmp_path, source, follow=False, again=True)
+
+    with pytest.raises(PipelineError, match="its run has not ended"):
+        check_readable(tmp_path)
+    begin_run(tmp_path, source, follow=False, again=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
 def test_a_log_in_which_no_record_is_of_a_group_is_told(
