@@ -57,7 +57,7 @@ FROM (SELECT *,
              before.generation AS prev_generation,
              size(member_ids) AS n_members,
              size(member_ids) = 0 AS is_empty,
-             NOT tombstone AND generation - coalesce(before.generation, 0) NOT IN (0, 1)
+             NOT tombstone AND bigint(generation) - coalesce(before.generation, 0) NOT IN (0, 1)
                  AS history_gap
       FROM {groups})
 """
@@ -149,7 +149,7 @@ _FLAPPING: Final = """
 SELECT r.group_id, r.window_start, r.rebalances, r.stalled_ms, r.top_reason, r.top_member,
        r.top_client, r.top_host, coalesce(m.short, 0L) AS members_short_lived, r.log_partition
 FROM (SELECT group_id, window(ended_at, '10 minutes').start AS window_start,
-             count(*) AS rebalances, sum(duration_ms) AS stalled_ms,
+             count(*) AS rebalances, try_sum(duration_ms) AS stalled_ms,
              mode(reason, true) AS top_reason, mode(cause_member, true) AS top_member,
              mode(cause_client, true) AS top_client, mode(cause_host, true) AS top_host,
              first(log_partition) AS log_partition

@@ -39,7 +39,7 @@ _FIELDS: Final[tuple[tuple[str, pa.DataType, str], ...]] = (
             "incarnation, from the first offset of the newer one on, are void."
         ),
     ),
-    ("ts", _TIME, "The record's timestamp; null outside of the years 1 to 9999, as all times."),
+    ("ts", _TIME, "The record's timestamp; null outside of the years 2 to 9998, as all times."),
     (
         "kind",
         pa.int16(),

@@ -1,4 +1,7 @@
-"""What the report shows, asked of the tables: each query gives a bounded number of rows."""
+"""What the report shows, asked of the tables: each query gives a bounded number of rows.
+
+What has no time, because no calendar has it, is in no chart; sums that no number holds are null.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,10 +20,13 @@ QUERIES: Final = {
                (SELECT count(DISTINCT group_id) FROM records WHERE group_id IS NOT NULL) AS groups,
                (SELECT count(*) FROM offset_commits) AS commits,
                (SELECT count(*) FROM flapping) AS flapping,
-               (SELECT sum(duration_ms) FROM rebalances) / 1000 AS stalled_s,
+               (SELECT try_sum(duration_ms) FROM rebalances) / 1000 AS stalled_s,
                (SELECT count_if(history_gap) FROM generations) AS gaps,
                (SELECT count_if(rewind) FROM offset_commits) AS rewinds,
-               (SELECT min(ts) FROM records) AS first, (SELECT max(ts) FROM records) AS last
+               coalesce((SELECT min(ts) FROM records),
+                        (SELECT min(ended_at) FROM rebalances)) AS first,
+               coalesce((SELECT max(ts) FROM records),
+                        (SELECT max(ended_at) FROM rebalances)) AS last
     """,
     "stops": """
         SELECT group_id, generation, ended_at, duration_ms, commit_gap_ms, reason, reason_source,
@@ -29,7 +35,7 @@ QUERIES: Final = {
         ORDER BY coalesce(commit_gap_ms, 0) DESC, duration_ms DESC, ended_at LIMIT 20
     """,
     "busiest": f"""
-        SELECT group_id, count(*) AS rebalances, sum(duration_ms) / 1000 AS stalled_s,
+        SELECT group_id, count(*) AS rebalances, try_sum(duration_ms) / 1000 AS stalled_s,
                sum({_COST}) AS cost
         FROM rebalances GROUP BY 1 ORDER BY stalled_s DESC NULLS LAST, rebalances DESC, group_id
         LIMIT 8
@@ -40,13 +46,14 @@ QUERIES: Final = {
                r.group_id, r.started_at, r.ended_at,
                r.duration_ms, r.reason, r.generation,
                r.cause_client, r.members_after
-        FROM rebalances r JOIN shown_groups USING (group_id)
+        FROM rebalances r JOIN shown_groups USING (group_id) WHERE r.ended_at IS NOT NULL
         ) WHERE place <= 300
     """,
     "commits": """
         SELECT group_id, timestamp_seconds({step} * floor(unix_seconds(minute) / {step})) AS at,
                sum(commits) AS commits
-        FROM commit_rate JOIN shown_groups USING (group_id) GROUP BY 1, 2 ORDER BY 1, 2
+        FROM commit_rate JOIN shown_groups USING (group_id) WHERE minute IS NOT NULL
+        GROUP BY 1, 2 ORDER BY 1, 2
     """,
     "heat": """
         SELECT group_id, reason, count(*) AS n FROM rebalances
@@ -60,7 +67,7 @@ QUERIES: Final = {
                coalesce(cause_host, '?') AS host,
                count(*) AS rebalances, count(DISTINCT group_id) AS groups,
                mode(reason, true) AS reason,
-               sum(duration_ms) / 1000 AS stalled_s, sum({_COST}) AS cost
+               try_sum(duration_ms) / 1000 AS stalled_s, sum({_COST}) AS cost
         FROM rebalances WHERE cause_member IS NOT NULL
         GROUP BY 1, 2 ORDER BY cost DESC, rebalances DESC, who LIMIT 15
     """,
@@ -71,7 +78,7 @@ QUERIES: Final = {
                count_if(reason IN ('member_left', 'session_expired', 'static_replaced',
                                    'member_gone')) AS gone,
                count_if(reason IN ('member_joined', 'static_replaced')) AS came,
-               sum(duration_ms) / 1000 AS stalled_s, sum({_COST}) AS cost
+               try_sum(duration_ms) / 1000 AS stalled_s, sum({_COST}) AS cost
         FROM (SELECT *, sum(is_first) OVER (PARTITION BY group_id ORDER BY log_offset) AS run
               FROM (SELECT *, int(coalesce(unix_seconds(ended_at) - unix_seconds(
                         lag(ended_at) OVER (PARTITION BY group_id ORDER BY log_offset)), 1e9)
@@ -90,13 +97,14 @@ QUERIES: Final = {
                                SELECT group_id, count(gone_at) AS gone
                                                  FROM members GROUP BY 1)
                            ORDER BY gone DESC, 1 LIMIT 3)
+              AND first_seen IS NOT NULL AND coalesce(gone_at, last_seen) IS NOT NULL
         ) WHERE place <= 24
     """,
     "lag": """
         SELECT group_id, timestamp_seconds({step} * floor(unix_seconds(minute) / {step})) AS at,
                max(lag) AS lag
-        FROM (SELECT group_id, minute, sum(lag_sum) AS lag FROM lag
-              WHERE lag_sum IS NOT NULL GROUP BY 1, 2)
+        FROM (SELECT group_id, minute, try_sum(lag_sum) AS lag FROM lag
+              WHERE lag_sum IS NOT NULL AND minute IS NOT NULL GROUP BY 1, 2)
         WHERE group_id IN (SELECT group_id FROM (SELECT group_id, max(lag_sum) AS most FROM lag
                                                   GROUP BY 1)
                            WHERE most IS NOT NULL ORDER BY most DESC, 1 LIMIT 4)
@@ -109,6 +117,7 @@ QUERIES: Final = {
         WHERE group_id IN (SELECT group_id FROM (SELECT group_id, max(lag_sum) AS most FROM lag
                                                   GROUP BY 1)
                            WHERE most IS NOT NULL ORDER BY most DESC, 1 LIMIT 4)
+              AND ended_at IS NOT NULL
         ) WHERE place <= 100
     """,
     "hot": """
@@ -120,7 +129,7 @@ QUERIES: Final = {
     "load": """
         SELECT timestamp_seconds({step} * floor(unix_seconds(minute) / {step})) AS at,
                sum(commits) AS commits
-        FROM commit_rate GROUP BY 1 ORDER BY 1
+        FROM commit_rate WHERE minute IS NOT NULL GROUP BY 1 ORDER BY 1
     """,
     "rewinds": """
         SELECT group_id, topic, partition, ts, advance, committed_offset FROM offset_commits

@@ -337,7 +337,7 @@ def _rewinds(data: ReportData) -> str:
                 f"<b>{text(row['group_id'])}</b>",
                 f"{text(row['topic'])}-{row['partition']}",
                 clock(row["ts"]),
-                number(-row["advance"]),
+                number(None if row["advance"] is None else -row["advance"]),
                 number(row["committed_offset"]),
             ]
             for row in data.rows["rewinds"]

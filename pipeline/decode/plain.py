@@ -30,10 +30,10 @@ Row = dict[str, Any]
 _as_json: Final = json.JSONEncoder(ensure_ascii=False).encode
 _HISTORY: Final = HISTORY_KIND.to_bytes(2, "big")
 
-EARLIEST_MS: Final = -62_135_596_800_000
-"""Year 1; what Python and Spark can show begins here."""
-LATEST_MS: Final = 253_402_300_799_999
-"""The end of year 9999."""
+EARLIEST_MS: Final = -62_104_060_800_000
+"""Year 2; Python cannot tell the first days of year 1 in every time zone."""
+LATEST_MS: Final = 253_370_764_799_999
+"""The end of year 9998, likewise."""
 
 
 def micros(millis: int) -> int | None:

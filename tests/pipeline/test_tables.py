@@ -10,9 +10,26 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from pipeline import cli
-from protocol.batch import build_batch
+from pipeline.report import write_report
+from protocol.batch import LogRecord, build_batch
+from protocol.history import (
+    HistoryCounts,
+    HistoryMember,
+    RebalanceHistoryKey,
+    RebalanceHistoryValue,
+    encode_history,
+    encode_history_key,
+)
 from tests.support.coordinator_log import marker, segment
-from tests.support.pipeline_log import commit, deleted, generation, ran, rows, write_log
+from tests.support.pipeline_log import (
+    BEGIN_MS,
+    commit,
+    deleted,
+    generation,
+    ran,
+    rows,
+    write_log,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -150,6 +167,44 @@ def test_query_and_export_give_the_tables(
     to = tmp_path / "parquet"
     assert run(*export, "--to", str(to)).startswith("0\n")
     assert spark.read.parquet(str(to / "members")).count() == 5
+
+
+def of_years(number: int) -> LogRecord:
+    """A rebalance that took as long as no rebalance can."""
+    who = HistoryMember("m", None, "c", "h")
+    value = RebalanceHistoryValue(
+        *(number, number - 1, number, BEGIN_MS, BEGIN_MS + number, 1 << 62, 5),
+        *("member_left", "completed", "Stable", who, None),
+        HistoryCounts(1, 1, 0, 0, 0, 0, 0),
+        *([], [], [], [], []),
+    )
+    key = encode_history_key(RebalanceHistoryKey("years", number, number))
+    return LogRecord(key, encode_history(value), BEGIN_MS + number)
+
+
+def test_numbers_and_times_that_nobody_means_stop_neither_run_nor_report(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    year_1, year_9999 = -62_135_596_800_000 - BEGIN_MS, 253_402_300_799_999 - BEGIN_MS
+    records = [of_years(number) for number in range(1, 7)]
+    records += [generation("g", 2**31 - 1, ["a-1"], 0), generation("g", -5, ["a-1"], 1)]
+    records += [commit("g", 1, year_1), commit("g", 2, year_9999)]
+    records += [commit("g", -(1 << 62), 0, partition) for partition in range(3)]
+    records += [commit("h", (1 << 63) - 1, 0), commit("h", -(1 << 63), 1)]
+    records += [generation("h", 1, ["a-1"], year_1), generation("h", 2, [], year_9999)]
+    write_log(tmp_path / "data", 0, enumerate(records))
+    for partition in range(3):
+        (tmp_path / "data" / f"orders-{partition}").mkdir()
+        end = build_batch([commit("x", 0, 0)])
+        segment(tmp_path / "data" / f"orders-{partition}").write_bytes(end)
+
+    ran(spark, tmp_path / "data", tmp_path / "out")
+
+    (flapping,) = rows(spark, tmp_path / "out", "flapping", "group_id")
+    assert (flapping["rebalances"], flapping["stalled_ms"]) == (6, None)
+    first, *_ = rows(spark, tmp_path / "out", "offset_commits", "log_offset")
+    assert (first["committed_offset"], first["ts"]) == (1, None)
+    assert write_report(spark, tmp_path / "out", tmp_path / "report.html").exists()
 
 
 def test_a_damaged_batch_is_left_out_and_told(
