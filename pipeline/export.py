@@ -53,13 +53,15 @@ def check_export(to: Path, form: str, names: Sequence[str]) -> list[str]:
 def export_tables(
     spark: SparkSession, out: Path, to: Path, form: str, names: Sequence[str]
 ) -> Iterator[Path]:
-    """Write each table into a directory of its name. CSV has lists and maps as JSON."""
+    """Write each table into a directory of its name. CSV is as in RFC 4180, lists as JSON."""
     store = open_store(spark, out)
     for name in names:
         target = to / name
         rows = store.table(name)
         if form == "csv":
-            _flat(rows).write.option("header", "true").csv(str(target))
+            # A quote in a text is two, as everybody else reads it; Spark's own way is a backslash.
+            flat = _flat(rows).write.option("header", "true").option("escape", '"')
+            flat.csv(str(target))
         else:
             rows.write.parquet(str(target))
         yield target

@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
+import csv
 import json
 from pathlib import Path
 
@@ -164,6 +165,10 @@ def test_query_and_export_give_the_tables(
     assert run(*export, "--to", str(to), "--format", "csv").startswith("0\n")
     lines = [line for path in to.glob("generations/*.csv") for line in path.read_text().split("\n")]
     assert len([line for line in lines if line.startswith("why,")]) == 7
+    (both,) = [
+        row for row in csv.DictReader(lines) if (row["group_id"], row["generation"]) == ("why", "2")
+    ]
+    assert json.loads(both["member_ids"]) == ["a-1", "b-1"]
     to = tmp_path / "parquet"
     assert run(*export, "--to", str(to)).startswith("0\n")
     assert spark.read.parquet(str(to / "members")).count() == 5
