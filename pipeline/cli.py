@@ -5,6 +5,7 @@ not be read.
 """
 
 import os
+import re
 import signal
 import sys
 import time
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from pipeline.run import Source, Summary
 
 DAMAGED: Final = 3
+_RAISED: Final = re.compile(
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*"
+    r"(?:pipeline\.\S+: |[\w.]+\.)?(\S[^\n]*)"
+)
+"""What Python raised within Spark, which tells it in the middle of its own error."""
 
 
 @click.group(no_args_is_help=True, context_settings={"show_default": True})
@@ -210,6 +216,8 @@ def _line(error: Exception) -> str:
     """What went wrong, without where in Java or Python."""
     java = getattr(error, "java_exception", None)
     text = str(error) if java is None else str(java.toString())
+    if raised := _RAISED.findall(text):
+        return str(raised[-1])
     return next(iter(text.strip().splitlines()), type(error).__name__)
 
 

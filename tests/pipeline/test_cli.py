@@ -169,6 +169,28 @@ def test_a_report_of_a_run_that_was_cut_off(
     assert "its run has not ended: run it again" in text
 
 
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        (
+            (
+                'Failed: Traceback (most recent call last):\n  File "a"\n    raise Error(\n\n'
+                "pipeline.errors.PipelineError: --out x: it is gone\n\n\tat java.lang\n"
+            ),
+            "--out x: it is gone",
+        ),
+        (
+            'Traceback (most recent call last):\n  File "a"\npyarrow.lib.ArrowInvalid: no Parquet',
+            "ArrowInvalid: no Parquet",
+        ),
+        ("[PARSE_SYNTAX_ERROR] Syntax error.\n\tat java", "[PARSE_SYNTAX_ERROR] Syntax error."),
+        ("", "RuntimeError"),
+    ],
+)
+def test_what_python_raised_within_spark_is_the_line_that_is_told(told: str, line: str) -> None:
+    assert cli._line(RuntimeError(told)) == line
+
+
 def test_tables_of_which_the_first_batch_is_not_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
