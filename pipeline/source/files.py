@@ -13,11 +13,23 @@ _DELTA = Struct(">i").unpack_from
 _DELTA_AT: Final = 23
 
 
+class Unreadable(OSError):
+    """The disk, or whatever the file is on, does not give what is in it."""
+
+    def __init__(self, error: OSError, descriptor: int, at: int) -> None:
+        super().__init__(error.errno, error.strerror)
+        self.descriptor = descriptor
+        self.at = at
+
+
 def read_at(descriptor: int, at: int, size: int) -> bytes:
-    """Up to `size` bytes from a position; fewer only where the file ends."""
-    data = os.pread(descriptor, size, at)
-    while len(data) < size and (more := os.pread(descriptor, size - len(data), at + len(data))):
-        data += more
+    """Up to `size` bytes from a position; fewer only where the file ends. Raises Unreadable."""
+    data = b""
+    try:
+        while len(data) < size and (more := os.pread(descriptor, size - len(data), at + len(data))):
+            data += more
+    except OSError as error:
+        raise Unreadable(error, descriptor, at + len(data)) from None
     return data
 
 

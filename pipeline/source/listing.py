@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pipeline.source.errors import SourceError
-from pipeline.source.files import find_tail
+from pipeline.source.files import Unreadable, find_tail
 
 DEFAULT_TOPIC: Final = "__consumer_offsets"
 _SEGMENT: Final = re.compile(r"(\d{20})\.log(\.swap|\.cleaned)?")
@@ -89,11 +89,16 @@ def open_segments(directory: Path) -> Iterator[list[Segment]]:
     """All segments of a partition, in order, of one moment. Closed at the end.
 
     Raises:
-        SourceError: the directory is gone or may not be read, or its segments keep changing.
+        SourceError: the directory is gone or may not be read, or its segments keep changing; or
+            one of them cannot be read within the block.
     """
     segments = _open_unchanged(directory)
     try:
         yield segments
+    except Unreadable as error:
+        paths = {segment.descriptor: segment.path for segment in segments}
+        where = f"{paths.get(error.descriptor, directory)}, position {error.at}"
+        raise SourceError(f"{where}: {error.strerror}") from None
     finally:
         _close(segments)
 

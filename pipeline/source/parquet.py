@@ -48,10 +48,10 @@ def write_parquet(
 
 
 def _attempt(options: Mapping[str, str], found: OffsetRange, directory: Path) -> int | str:
-    """Rows, or what is wrong with the source: Spark would tell that in a page of Java's stack."""
+    """Rows, or what is wrong: Spark would tell that in a page of Java's stack."""
     try:
         return write_range(options, found, directory)
-    except SourceError as error:
+    except (SourceError, OSError) as error:
         return str(error)
 
 

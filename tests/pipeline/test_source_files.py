@@ -1,5 +1,9 @@
 """The source over files: ranges, damage, and directories that change while they are read."""
 
+import errno
+import os
+import re
+
 import pytest
 
 pytest.importorskip("pyarrow", reason="needs the extra `pipeline`")
@@ -85,6 +89,24 @@ def test_a_torn_tail_is_left_out_until_it_is_whole(directory: Path) -> None:
     segment(directory).write_bytes(whole + bytes(200))
     assert log_of(directory).bounds(7) == (0, 8)
     assert offsets(log_of(directory)) == list(range(8))
+
+
+def test_what_the_disk_does_not_give_is_told_with_file_and_position(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails_behind(descriptor: int, size: int, at: int) -> bytes:
+        if at + size > 100:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(descriptor, size, at)
+
+    read = os.pread
+    segment(directory).write_bytes(batch(0) + batch(4))
+    monkeypatch.setattr("os.pread", fails_behind)
+    log = log_of(directory)
+    said = re.escape(f"{segment(directory)}, position 0: Input/output error")
+    for look in (lambda: log.bounds(7), lambda: rows(log), lambda: log.latest({}, {})):
+        with pytest.raises(SourceError, match=said):
+            look()
 
 
 @pytest.mark.parametrize("at", [3, 9, 11, 16, 18, 40, 70])
