@@ -347,14 +347,19 @@ def _history_text(raw: bytes) -> str | None:
         return None
 
 
-@lru_cache(maxsize=100_000)
+_KEPT: Final = 10_000
+_LARGEST_KEPT: Final = 1024
+"""Bytes of what is kept decoded, which may take ten times as many: a hundred MiB altogether."""
+_kept_topics: Final = lru_cache(_KEPT)(topics_of)
+_kept_assigned: Final = lru_cache(_KEPT)(assigned_of)
+
+
 def _topics(raw: bytes) -> Any:
-    return topics_of(raw)
+    return _kept_topics(raw) if len(raw) <= _LARGEST_KEPT else topics_of(raw)
 
 
-@lru_cache(maxsize=100_000)
 def _assigned(raw: bytes) -> Any:
-    return assigned_of(raw)
+    return _kept_assigned(raw) if len(raw) <= _LARGEST_KEPT else assigned_of(raw)
 
 
 def _decoded(raws: pa.Array, decode: Callable[[bytes], Any], kind: pa.DataType) -> pa.Array:

@@ -9,12 +9,14 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.decode import columns
 from pipeline.decode.batches import walk
 from pipeline.decode.decoder import Decoder, Wanted
 from pipeline.decode.plain import record_row, rows_to_arrow
 from pipeline.records_schema import RECORDS
 from protocol.batch_records import read_records
 from protocol.errors import Malformed
+from protocol.subscription import Assignment, encode_assignment
 from tests.support.coordinator_log import logs
 
 
@@ -25,7 +27,8 @@ def reference(raw: bytes, wanted: Wanted) -> pa.RecordBatch:
         try:
             rows += [record_row(record) for record in read_records(header, raw, position)]
         except Malformed as error:
-            rows.append({"log_offset": header.base_offset, "problem": str(error)})
+            missing = max(header.base_offset, wanted.start)
+            rows.append({"log_offset": missing, "problem": str(error)})
     kept = [
         row | {"log_partition": 3, "incarnation": 1}
         for row in rows
@@ -49,6 +52,17 @@ def assert_equal(raw: bytes, wanted: Wanted) -> None:
     assert ours.num_rows == theirs.num_rows
     for name in wanted.schema.names:
         assert ours.column(name).to_pylist() == theirs.column(name).to_pylist(), name
+
+
+def test_what_is_kept_of_assignments_is_bounded_in_bytes_too() -> None:
+    kept = columns._kept_assigned
+    kept.cache_clear()
+    for count in (1, 1_000):
+        raw = encode_assignment(Assignment({"orders": range(count)}))
+        assert columns._assigned(raw) == [{"topic": "orders", "partitions": [*range(count)]}]
+
+    assert kept.cache_info().currsize == 1
+    assert kept.cache_info().maxsize == columns._KEPT
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
