@@ -26,6 +26,8 @@ SMALL_RANGE: Final = 20_000
 """So many offsets this process decodes sooner than Spark starts tasks for them."""
 SMALL_BYTES: Final = 16 * 1024 * 1024
 """Files of this size together are best read by one task: then nothing is shuffled."""
+PORTION_ROWS: Final = 1_000_000
+"""So many rows this process has in memory at once, or those of one larger file."""
 _NAME: Final = re.compile(r"part-(\d+)-(\d+)-(\d+)-\d+\.parquet")
 
 
@@ -143,6 +145,20 @@ def of_times(files: Sequence[File], begin: datetime, end: datetime) -> list[File
 def is_small(files: Collection[File]) -> bool:
     """Whether this process reads them best."""
     return sum(one.size for one in files) <= SMALL_BYTES
+
+
+def portions(files: Iterable[File]) -> Iterator[list[File]]:
+    """Files of so many rows together that this process may have all of them in memory."""
+    found: list[File] = []
+    rows = 0
+    for one in files:
+        if found and rows + one.rows > PORTION_ROWS:
+            yield found
+            found, rows = [], 0
+        found.append(one)
+        rows += one.rows
+    if found:
+        yield found
 
 
 def look(files: Sequence[File], columns: list[str], where: ds.Expression | None = None) -> pa.Table:

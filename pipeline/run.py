@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.asking import plan_for
-from pipeline.bronze import Bronze, File, is_small, look, read
+from pipeline.bronze import Bronze, File, is_small, look, portions, read
 from pipeline.end_offsets import EndOffset, from_bootstrap, from_directory
 from pipeline.errors import PipelineError, WrongArguments
 from pipeline.gold import Gold
@@ -146,9 +146,12 @@ def run_batch(
 def committed_partitions(files: Sequence[File]) -> list[tuple[str, int]]:
     """Topic partitions of which offsets were committed."""
     commits = ds.field("kind").isin([0, 1]) & ~ds.field("topic").is_null()
-    rows = look(files, ["topic", "partition"], commits)
-    found = rows.group_by(["topic", "partition"]).aggregate([]).to_pylist()
-    return sorted((row["topic"], row["partition"]) for row in found)
+    found: set[tuple[str, int]] = set()
+    for some in portions(files):
+        rows = look(some, ["topic", "partition"], commits)
+        distinct = rows.group_by(["topic", "partition"]).aggregate([]).to_pylist()
+        found.update((row["topic"], row["partition"]) for row in distinct)
+    return sorted(found)
 
 
 def write_ends(directory: Path, ends: Sequence[EndOffset], batch: int) -> None:

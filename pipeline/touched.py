@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from pipeline.bronze import File, look, of_partitions
+from pipeline.bronze import File, look, of_partitions, portions
 from pipeline.end_offsets import EndOffset
 
 if TYPE_CHECKING:
@@ -64,11 +64,13 @@ def touched_by(
 ) -> Touched:
     """What new files and new ends of topics change among all files, the new ones included."""
     found = Touched()
-    found.add(look(new, COLUMNS))
+    for some in portions(new):
+        found.add(look(some, COLUMNS))
     old = set(everything) - set(new)
     if old:
         for files, where in (*_ended(new, everything), *_void(new, old)):
-            found.add(look(files, COLUMNS, where))
+            for some in portions(files):
+                found.add(look(some, COLUMNS, where))
     for group, number in _behind(everything, ends):
         found.groups.add(group)
         found.partitions.add(number)
@@ -109,8 +111,9 @@ def _behind(everything: Sequence[File], ends: Iterable[EndOffset]) -> Iterator[t
     where = (ds.field("ts") >= begin) & ds.field("topic").isin(topics)
     keys = ["group_id", "log_partition", "topic", "partition"]
     late = [one for one in everything if one.times and one.times[1] >= begin.as_py()]
-    rows = look(late, [*keys, "ts"], where)
-    for row in rows.group_by(keys).aggregate([("ts", "max")]).to_pylist():
-        since = first.get((row["topic"], row["partition"]))
-        if since is not None and row["ts_max"] >= since and row["group_id"] is not None:
-            yield row["group_id"], row["log_partition"]
+    for some in portions(late):
+        rows = look(some, [*keys, "ts"], where)
+        for row in rows.group_by(keys).aggregate([("ts", "max")]).to_pylist():
+            since = first.get((row["topic"], row["partition"]))
+            if since is not None and row["ts_max"] >= since and row["group_id"] is not None:
+                yield row["group_id"], row["log_partition"]

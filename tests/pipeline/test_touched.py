@@ -6,9 +6,13 @@ pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from pipeline.bronze import Bronze, File, look, with_holes
 from pipeline.end_offsets import TopicEnds
+from pipeline.run import committed_partitions
 from pipeline.source.datasource import OffsetRange
 from pipeline.source.parquet import write_range
 from pipeline.touched import touched_by
@@ -86,6 +90,26 @@ def test_a_later_end_touches_who_commits_from_that_minute_on(tables: Tables) -> 
     ends = [(BEGIN + timedelta(minutes=30), "orders", 0, 5, "log")]
 
     assert touched_by(new, tables.bronze.files(), ends).groups == {"late"}
+
+
+def test_a_large_batch_is_looked_at_in_portions(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted(files: list[File], *more: Any) -> pa.Table:
+        looks.append(sum(one.rows for one in files))
+        return look(files, *more)
+
+    looks: list[int] = []
+    new = tables.batch(*(commit(f"g{day}", 1, day * 24 * HOUR_MS) for day in range(4)))
+    ends = [(BEGIN + timedelta(hours=30), "orders", 0, 5, "log")]
+    whole = touched_by(new, new, ends)
+    monkeypatch.setattr("pipeline.bronze.PORTION_ROWS", 2)
+    monkeypatch.setattr("pipeline.touched.look", counted)
+    monkeypatch.setattr("pipeline.run.look", counted)
+
+    assert touched_by(new, new, ends) == whole
+    assert committed_partitions(new) == [("orders", 0)]
+    assert max(looks) == 2
 
 
 def test_rows_are_kept_by_day_and_those_without_a_time_too(tables: Tables) -> None:
