@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Final
 
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
@@ -46,6 +47,17 @@ _NAMED: Final = 500
 
 def _unsaid(name: str) -> None:
     """Tables of a batch are not worth a line each."""
+
+
+def problems(files: Sequence[File]) -> list[str]:
+    """What could not be read of some files, and where it is."""
+    damaged = [one for one in files if one.is_damaged]
+    columns = ["log_partition", "log_offset", "problem"]
+    found = bronze.look(damaged, columns, ds.field("problem").is_valid())
+    return [
+        f"partition {row['log_partition']}, offset {row['log_offset']}: {row['problem']}"
+        for row in found.to_pylist()
+    ]
 
 
 class Ending(Exception):
@@ -98,7 +110,12 @@ class Follower:
         self._make(files, touched, number)
         write_rows(self._store.directory / TOUCHED, touched.table(number), number)
         took = time.monotonic() - began
-        self._told(f"batch {number}: {sum(one.rows for one in new):,} records, {took:.1f} s")
+        unread = problems(new)
+        records = sum(one.rows for one in new) - len(unread)
+        self._told(f"batch {number}: {records:,} records, {took:.1f} s")
+        if unread:
+            many = f"{len(unread):,} batches or records"
+            self._told(f"batch {number}: {many} could not be read, the first: {unread[0]}")
 
     def _begin(self, number: int) -> None:
         """What an earlier attempt at the batch has left behind does not count."""

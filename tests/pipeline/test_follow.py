@@ -190,6 +190,21 @@ def test_a_log_that_was_cut_and_written_anew_gives_the_tables_of_the_new_one(
     assert all("incarnation=1" in row for row in found[RECORDS] if row.startswith("stream"))
 
 
+def test_what_a_batch_could_not_read_is_told_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    path = write_log(tmp_path / "data", 0, [(n, commit("g", n, n)) for n in range(3)])
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 3 + 70] ^= 1
+    path.write_bytes(raw)
+    source, said = Source(log=tmp_path / "data"), list[str]()
+    prepare(source, tmp_path / "out", follow=True)
+
+    start_following(spark, source, tmp_path / "out", said.append, once=True).awaitTermination()
+
+    assert said[0].startswith("batch 0: 2 records, ")
+    told = "batch 0: 1 batches or records could not be read, the first: partition 0, offset 1: "
+    assert said[1].startswith(f"{told}{path}, position {len(raw) // 3}: ")
+
+
 def test_a_checkpoint_that_is_gone_is_told_and_nothing_is_overwritten(
     spark: SparkSession, tmp_path: Path
 ) -> None:
