@@ -66,7 +66,9 @@ class Decoder:
         try:
             rows = [record_row(record) for record in _records(buffer, span)]
         except Malformed as error:
-            rows = [{"log_offset": span.header.base_offset, "problem": str(error)}]
+            first, last = span.header.base_offset, span.header.last_offset
+            missing = max(first, min(self._wanted.start, last))
+            rows = [{"log_offset": missing, "problem": str(error)}]
         return self._arrow([row for row in rows if self._keeps(row)])
 
     def _decode(self, buffer: bytes, spans: Sequence[Span], records: Records) -> pa.RecordBatch:

@@ -27,7 +27,7 @@ def reference(raw: bytes, wanted: Wanted) -> pa.RecordBatch:
         try:
             rows += [record_row(record) for record in read_records(header, raw, position)]
         except Malformed as error:
-            missing = max(header.base_offset, wanted.start)
+            missing = max(header.base_offset, min(wanted.start, header.last_offset))
             rows.append({"log_offset": missing, "problem": str(error)})
     kept = [
         row | {"log_partition": 3, "incarnation": 1}

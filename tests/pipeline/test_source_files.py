@@ -9,14 +9,17 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs the extra `pipeline`")
 
 from pathlib import Path
+from struct import pack
 from typing import Any
+
+from crc32c import crc32c
 
 from pipeline.source import listing
 from pipeline.source.directory import DirectoryLog
 from pipeline.source.errors import SourceError
 from pipeline.source.options import parse
 from pipeline.source.stream import Follower, Position
-from protocol.batch import LogRecord, build_batch
+from protocol.batch import HEADER_BYTES, LogRecord, build_batch
 from tests.support.coordinator_log import commits, marker, segment, with_producer
 
 
@@ -124,6 +127,16 @@ def test_a_damaged_batch_is_reported_with_file_and_position_and_the_rest_is_read
     assert len(problems) == 1
     assert problems[0]["log_offset"] == 4
     assert f"{segment(directory)}, position {len(batch(0))}" in problems[0]["problem"]
+
+
+def test_a_batch_that_makes_no_sense_is_told_to_who_begins_within_it(directory: Path) -> None:
+    raw = bytearray(batch(0))
+    raw[HEADER_BYTES - 4 : HEADER_BYTES] = pack(">i", 9)
+    raw[17:21] = pack(">I", crc32c(bytes(raw[21:])))
+    segment(directory).write_bytes(raw + batch(4))
+    found = rows(log_of(directory), 2)
+    assert [row["log_offset"] for row in found] == [2, 4, 5, 6, 7]
+    assert found[0]["problem"] is not None
 
 
 def test_an_older_segment_that_is_cut_off_is_a_problem_and_no_torn_tail(directory: Path) -> None:
