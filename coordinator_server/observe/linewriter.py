@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 MAX_WAITING_LINES: Final = 10_000
-GATHER_SECONDS: Final = 0.005
+GATHER_SECONDS: Final = 0.02
 """What comes within this time after a line is written together with it."""
 GATHER_CHARS: Final = 1 << 16
 

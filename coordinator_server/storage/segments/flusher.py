@@ -22,7 +22,7 @@ from coordinator_server.storage.segments.linger import LINGER_SECONDS, Linger, R
 from coordinator_server.storage.segments.log import SegmentLog
 
 DEFAULT_INTERVAL_MS: Final = 1_000
-WRITE_OUT_SECONDS: Final = 0.05
+WRITE_OUT_SECONDS: Final = 0.25
 """How long the segments may lack what the journal has."""
 
 CallLater = Callable[[float, Callable[[], None]], asyncio.Handle]
@@ -313,11 +313,10 @@ class Flusher:
     # --- what follows a write of the journal ---
 
     def _finish_later(self) -> None:
-        loop = asyncio.get_running_loop()
         if self._write_out is None:
-            self._write_out = loop.call_later(self._write_out_seconds, self._begin_write_out)
+            self._write_out = _later_in_loop(self._write_out_seconds, self._begin_write_out)
         if self._policy is FlushPolicy.INTERVAL and self._sync_journal is None:
-            self._sync_journal = loop.call_later(self._interval_seconds, self._begin_sync)
+            self._sync_journal = _later_in_loop(self._interval_seconds, self._begin_sync)
 
     def _begin_write_out(self) -> None:
         self._write_out = None
