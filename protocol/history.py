@@ -241,19 +241,19 @@ def _lists(value: RebalanceHistoryValue) -> tuple[Sequence[object], ...]:
 
 def _encode(value: RebalanceHistoryValue) -> bytes:
     culprit = value.culprit
-    numbers: dict[HistoryMember, int] = {culprit: 0}
+    members = _Members(culprit)
     told = [uvarint(len(value.waited_for) + 1)]
     for member, waited_ms in value.waited_for:
-        told += (_number(numbers, member), waited_ms.to_bytes(8, "big", signed=True))
+        told += (members.index(member), waited_ms.to_bytes(8, "big", signed=True))
     told.append(uvarint(len(value.rounds) + 1))
     for reason, member, client_reason in value.rounds:
         told.append(_WORDS[reason])
-        told.append(_CULPRIT if member is culprit else _number(numbers, member))
+        told.append(members.index(member))
         told.append(_nullable(client_reason))
     told.append(b"\0")
-    joined = _numbers(numbers, value.joined, culprit)
-    left = _numbers(numbers, value.left, culprit)
-    evicted = _numbers(numbers, value.evicted, culprit)
+    joined = members.indexes(value.joined)
+    left = members.indexes(value.left)
+    evicted = members.indexes(value.evicted)
     members_before, members_after, come, gone, removed, awaited, rounds = value.counts
     parts = [
         _FIXED.pack(
@@ -276,30 +276,56 @@ def _encode(value: RebalanceHistoryValue) -> bytes:
         _WORDS[value.reason],
         _WORDS[value.outcome],
         _WORDS[value.state_before],
-        uvarint(len(numbers) + 1),
+        members.told(),
+        _CULPRIT,
+        _nullable(value.client_reason),
+        joined,
+        left,
+        evicted,
     ]
-    for member_id, instance_id, client_id, host in numbers:
-        parts += (_text(member_id), _nullable(instance_id), _text(client_id), _text(host))
-    parts += (_CULPRIT, _nullable(value.client_reason), joined, left, evicted)
-    return b"".join(parts + told)
+    parts.extend(told)
+    return b"".join(parts)
 
 
-def _number(numbers: dict[HistoryMember, int], member: HistoryMember) -> bytes:
-    """The index of a member; they are counted in the order of their first mention."""
-    return uvarint(numbers.setdefault(member, len(numbers)))
+class _Members:
+    """Those that are mentioned, in the order of their first mention; the culprit is the first."""
+
+    __slots__ = ("_culprit", "_numbers")
+
+    def __init__(self, culprit: HistoryMember) -> None:
+        self._culprit = culprit
+        self._numbers: dict[HistoryMember, int] = {}
+        """Empty until somebody else is mentioned: most often nobody is."""
+
+    def index(self, member: HistoryMember) -> bytes:
+        """The index of a member."""
+        if member is self._culprit:
+            return _CULPRIT
+        if not self._numbers:
+            self._numbers[self._culprit] = 0
+        return uvarint(self._numbers.setdefault(member, len(self._numbers)))
+
+    def indexes(self, members: Sequence[HistoryMember]) -> bytes:
+        """An array of such."""
+        if not members:
+            return _NO_MEMBERS
+        if len(members) == 1 and members[0] is self._culprit:
+            return _CULPRIT_ALONE
+        return uvarint(len(members) + 1) + b"".join([self.index(member) for member in members])
+
+    def told(self) -> bytes:
+        """The array of all."""
+        if not self._numbers:
+            return _ONE_MEMBER + _member(self._culprit)
+        return uvarint(len(self._numbers) + 1) + b"".join(map(_member, self._numbers))
 
 
-def _numbers(
-    numbers: dict[HistoryMember, int], members: Sequence[HistoryMember], culprit: HistoryMember
-) -> bytes:
-    if not members:
-        return _NO_MEMBERS
-    if len(members) == 1 and members[0] is culprit:
-        return _CULPRIT_ALONE
-    indexes = [_number(numbers, member) for member in members]
-    return uvarint(len(indexes) + 1) + b"".join(indexes)
+def _member(member: HistoryMember) -> bytes:
+    member_id, instance_id, client_id, host = member
+    return _text(member_id) + _nullable(instance_id) + _text(client_id) + _text(host)
 
 
+_ONE_MEMBER: Final = uvarint(2)
 _NO_MEMBERS: Final = uvarint(1)
 _CULPRIT: Final = uvarint(0)
 """The culprit is mentioned first."""

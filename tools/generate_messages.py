@@ -11,7 +11,7 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tools.kio_schemas import PRIMITIVES, Entity, Shape, entities, kio_classes, merged, versions_of
 
@@ -58,13 +58,51 @@ APIS = (
 # Defaults of Kafka's definitions that kio's classes leave out.
 LEFT_OUT = {"ConsumerGroupHeartbeatRequest.topic_partitions": "None"}
 
+COMPILED = {"JoinGroupRequest", "SyncGroupRequest", "SyncGroupRequestAssignment"}
+"""They are made for every member of a rebalance; mypyc does not compile what `dataclass` makes."""
+
 
 class Contradiction(ValueError):
     """kio's versions of a message cannot be united."""
 
 
-def field_lines(entity: Entity, versions: Sequence[int]) -> Iterator[str]:
-    """The lines that define the fields of a class."""
+class Field(NamedTuple):
+    """One field out of what it is in each version."""
+
+    name: str
+    annotation: str
+    arguments: list[str]
+    default: str
+    """The source of its default; empty for a list."""
+
+    def lines(self) -> Iterator[str]:
+        """The lines that define it."""
+        start, arguments = f"    {self.name}: {self.annotation} = field(", ", ".join(self.arguments)
+        line = f"{start}{arguments})"
+        if len(line) <= WIDTH:
+            yield line
+        else:
+            yield start
+            yield f"        {arguments}"
+            yield "    )"
+
+
+def constructor(fields: Sequence[Field]) -> Iterator[str]:
+    """The lines of an `__init__` that does what `dataclass` makes of the fields."""
+    yield from ("", "    def __init__(", "        self,")
+    for name, annotation, _, default in fields:
+        if default:
+            yield f"        {name}: {annotation} = {default},"
+        else:
+            yield f"        {name}: {annotation} | None = None,"
+    yield "    ) -> None:"
+    for name, _, _, default in fields:
+        value = name if default else f"[] if {name} is None else {name}"
+        yield f"        self.{name} = {value}"
+
+
+def united_fields(entity: Entity, versions: Sequence[int]) -> Iterator[Field]:
+    """The fields of a class."""
     for name in merged([[each.name for each in fields] for fields in entity.fields.values()]):
         shapes = {
             version: each
@@ -72,13 +110,11 @@ def field_lines(entity: Entity, versions: Sequence[int]) -> Iterator[str]:
             for each in fields
             if each.name == name
         }
-        yield from one_field(f"{entity.name}.{name}", name, shapes, versions)
+        yield one_field(f"{entity.name}.{name}", name, shapes, versions)
 
 
-def one_field(
-    where: str, name: str, shapes: dict[int, Shape], versions: Sequence[int]
-) -> Iterator[str]:
-    """The lines that define one field out of what it is in each version."""
+def one_field(where: str, name: str, shapes: dict[int, Shape], versions: Sequence[int]) -> Field:
+    """One field out of what it is in each version."""
     wire = _only({each.wire for each in shapes.values()}, where)
     python = _only({each.python for each in shapes.values()}, where)
     defaults = {each.default for each in shapes.values()} - {None}
@@ -87,16 +123,11 @@ def one_field(
     nullable = _contiguous([v for v, each in shapes.items() if each.nullable], where)
     arguments = [wire, *_versions(present, versions), *_nullable(nullable, present)]
     arguments += _tag(shapes, where)
-    if default is not None and default != _zero(wire):
+    zero = "" if python.startswith("list[") else _ZEROS.get(wire, "0")
+    if default is not None and default != zero:
         arguments.append(f"default={default}")
     annotation = f"{python} | None" if nullable or wire == "RECORDS" else python
-    line = f"    {name}: {annotation} = field({', '.join(arguments)})"
-    if len(line) <= WIDTH:
-        yield line
-    else:
-        yield f"    {name}: {annotation} = field("
-        yield f"        {', '.join(arguments)}"
-        yield "    )"
+    return Field(name, annotation, arguments, zero if default is None else default)
 
 
 def _only(values: Iterable[Any], where: str) -> Any:
@@ -142,9 +173,14 @@ def _tag(shapes: dict[int, Shape], where: str) -> Iterator[str]:
         yield f"tagged={min(tagged)}"
 
 
-def _zero(wire: str) -> str:
-    zeros = {"STRING": "''", "BOOL": "False", "UUID": "bytes(16)", "RECORDS": "None"}
-    return zeros.get(wire, "0" if wire.isupper() else "")
+_ZEROS = {
+    "STRING": '""',
+    "BYTES": 'b""',
+    "BOOL": "False",
+    "UUID": "bytes(16)",
+    "RECORDS": "None",
+}
+"""Of what is no number."""
 
 
 def module(api: str) -> str:
@@ -215,11 +251,17 @@ def _name_users(every: list[Entity]) -> None:
 def class_lines(entity: Entity, versions: Sequence[int]) -> Iterator[str]:
     """The lines that define a class."""
     kind = "request" if entity.name.endswith("Request") else "response"
-    yield from ("", "", "@dataclass(slots=True)", f"class {entity.name}:")
+    is_compiled = entity.name in COMPILED
+    made = "slots=True, init=False" if is_compiled else "slots=True"
+    yield from ("", "", f"@dataclass({made})", f"class {entity.name}:")
     yield f'    """{entity.used_by or f"The body of a {kind}."}"""'
-    lines = list(field_lines(entity, versions))
-    if lines:
-        yield from ("", *lines)
+    fields = list(united_fields(entity, versions))
+    if fields:
+        yield ""
+    for field in fields:
+        yield from field.lines()
+    if is_compiled:
+        yield from constructor(fields)
 
 
 def _imports(body: str) -> Iterator[str]:

@@ -104,7 +104,9 @@ def _default(field: "dataclasses.Field[Any]", kind: str) -> str | None:
         return NONE_ON_THE_WIRE.get(kind, "None")
     if isinstance(value, dt.timedelta):
         return str(value // dt.timedelta(milliseconds=1))
-    return repr(value) if isinstance(value, str | bool) else str(int(value))
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value if isinstance(value, bool) else int(value))
 
 
 def versions_of(api: str) -> list[int]:

@@ -33,9 +33,9 @@ def rebalance_fields(event: RebalanceEvent, limit: int | None = None) -> str:
     culprit = event.culprit
     told = _culprit(culprit)
     return (
-        f'"group": {quoted(event.group_id)}, "reason": {quoted(event.reason)}, '
+        f'"group": {quoted(event.group_id)}, "reason": {_word(event.reason)}, '
         f'"client_reason": {_text(event.client_reason)}, "culprit": {told}, '
-        f'"state_before": {quoted(event.state_before)}, "outcome": {quoted(event.outcome)}, '
+        f'"state_before": {_word(event.state_before)}, "outcome": {_word(event.outcome)}, '
         f'"generation_before": {_number(event.generation_before)}, '
         f'"generation_after": {_number(event.generation_after)}, '
         f'"sequence": {_number(event.sequence)}, '
@@ -70,6 +70,20 @@ def _number(number: int) -> str:
     return _NUMBERS[number] if 0 <= number < 0x100 else str(number)
 
 
+_words: Final[dict[str, str]] = {}
+"""The names of reasons, states and outcomes, as they are told."""
+_MOST_WORDS: Final = 256
+
+
+def _word(word: str) -> str:
+    told = _words.get(word)
+    if told is None:
+        told = quoted(word)
+        if len(_words) < _MOST_WORDS:
+            _words[word] = told
+    return told
+
+
 def _text(text: str | None) -> str:
     return "null" if text is None else quoted(text)
 
@@ -88,7 +102,7 @@ def _waits(waits: Sequence[Waited], limit: int | None) -> str:
 def _rounds(rounds: Sequence[Round], limit: int | None, culprit: Culprit, told: str) -> str:
     return _list(
         [
-            f'{{"reason": {quoted(entry.reason)}, '
+            f'{{"reason": {_word(entry.reason)}, '
             f'"culprit": {told if entry.culprit is culprit else _culprit(entry.culprit)}, '
             f'"client_reason": {_text(entry.client_reason)}}}'
             for entry in rounds[:limit]

@@ -14,7 +14,7 @@ class JoinGroupRequestProtocol:
     metadata: bytes = field(BYTES)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class JoinGroupRequest:
     """The body of a request."""
 
@@ -26,6 +26,26 @@ class JoinGroupRequest:
     protocol_type: str = field(STRING)
     protocols: list[JoinGroupRequestProtocol] = field([JoinGroupRequestProtocol])
     reason: str | None = field(STRING, since=8, nullable=8, default=None)
+
+    def __init__(
+        self,
+        group_id: str = "",
+        session_timeout_ms: int = 0,
+        rebalance_timeout_ms: int = -1,
+        member_id: str = "",
+        group_instance_id: str | None = None,
+        protocol_type: str = "",
+        protocols: list[JoinGroupRequestProtocol] | None = None,
+        reason: str | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.protocol_type = protocol_type
+        self.protocols = [] if protocols is None else protocols
+        self.reason = reason
 
 
 @dataclass(slots=True)

@@ -6,15 +6,23 @@ from dataclasses import dataclass
 from protocol.schema import BYTES, INT16, INT32, STRING, Api, field
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class SyncGroupRequestAssignment:
     """An element of `SyncGroupRequest.assignments`."""
 
     member_id: str = field(STRING)
     assignment: bytes = field(BYTES)
 
+    def __init__(
+        self,
+        member_id: str = "",
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.assignment = assignment
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, init=False)
 class SyncGroupRequest:
     """The body of a request."""
 
@@ -25,6 +33,24 @@ class SyncGroupRequest:
     protocol_type: str | None = field(STRING, since=5, nullable=5, default=None)
     protocol_name: str | None = field(STRING, since=5, nullable=5, default=None)
     assignments: list[SyncGroupRequestAssignment] = field([SyncGroupRequestAssignment])
+
+    def __init__(
+        self,
+        group_id: str = "",
+        generation_id: int = 0,
+        member_id: str = "",
+        group_instance_id: str | None = None,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+        assignments: list[SyncGroupRequestAssignment] | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.generation_id = generation_id
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.assignments = [] if assignments is None else assignments
 
 
 @dataclass(slots=True)

@@ -2,6 +2,8 @@
 
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import MISSING, asdict, field, fields, make_dataclass
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from protocol.codec import load_api
 from protocol.decoder import Decoder, compile_decoder
 from protocol.encoder import Encoder, compile_encoder
 from protocol.errors import Malformed
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.reference import SIDES, Side, every_version, messages, written_by_kio
 from tools import generate_messages
 from tools.kio_schemas import Shape
@@ -124,6 +128,24 @@ def test_the_modules_are_what_the_generator_writes(tmp_path: Any) -> None:
     changed.write_text(changed.read_text().replace("INT32", "INT64"))
     (tmp_path / "left_over.py").touch()
     assert generate_messages.outdated(tmp_path) == ["heartbeat.py", "left_over.py"]
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("entity", [JoinGroupRequest, SyncGroupRequest, SyncGroupRequestAssignment])
+def test_a_constructor_that_is_written_out_is_what_dataclass_would_make(entity: Any) -> None:
+    rules = [(each.name, each.default, each.default_factory) for each in fields(entity)]
+    fields_alone = make_dataclass(
+        "Made", [(name, Any, _default(value, factory)) for name, value, factory in rules]
+    )
+    names = [name for name, _, _ in rules]
+    assert asdict(entity()) == asdict(fields_alone())
+    assert list(signature(entity).parameters) == names
+    told = asdict(entity(*names))
+    assert told == {name: name for name in names}
+
+
+def _default(value: Any, factory: Any) -> Any:
+    return value if factory is MISSING else field(default_factory=factory)
 
 
 def test_versions_that_cannot_be_united_are_an_error() -> None:
