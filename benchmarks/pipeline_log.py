@@ -12,6 +12,7 @@ from random import Random
 
 from protocol import history, records, subscription
 from protocol.batch import LogRecord, build_batch
+from protocol.history_writer import encode_history
 from protocol.java import partition_for
 from protocol.offset_value import OffsetCommitValue
 
@@ -111,7 +112,7 @@ class Group:
             rounds=[history.HistoryRound(reason, who, None)],
         )
         key = history.RebalanceHistoryKey(self.name, self.generation, self.generation)
-        return LogRecord(history.encode_history_key(key), history.encode_history(value), at)
+        return LogRecord(history.encode_history_key(key), encode_history(value), at)
 
     def _start(self) -> str:
         self.started += 1

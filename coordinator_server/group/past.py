@@ -25,10 +25,10 @@ from protocol.history import (
     RebalanceHistoryKey,
     RebalanceHistoryValue,
     decode_history,
-    encode_history,
     history_head,
     history_sequence,
 )
+from protocol.history_writer import encode_history
 
 Word = TypeVar("Word", bound=StrEnum)
 

@@ -18,9 +18,9 @@ from protocol.history import (
     HistoryMember,
     RebalanceHistoryKey,
     RebalanceHistoryValue,
-    encode_history,
     encode_history_key,
 )
+from protocol.history_writer import encode_history
 from tests.support.coordinator_log import marker, segment
 from tests.support.pipeline_log import (
     BEGIN_MS,

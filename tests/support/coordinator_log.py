@@ -17,9 +17,9 @@ from protocol.history import (
     HistoryWait,
     RebalanceHistoryKey,
     RebalanceHistoryValue,
-    encode_history,
     encode_history_key,
 )
+from protocol.history_writer import encode_history
 from protocol.offset_value import OffsetCommitValue
 from protocol.records import (
     GroupMetadataKey,

@@ -8,7 +8,8 @@ from typing import Final
 
 from coordinator_server.group.context import RECORD_OVERHEAD
 from coordinator_server.group.reasons import RebalanceEvent
-from protocol.history import MAX_HISTORY_BYTES, RebalanceHistoryKey, cut_text
+from protocol.history import MAX_HISTORY_BYTES, RebalanceHistoryKey
+from protocol.history_writer import cut_text
 from protocol.record_headers import PackedHeaders, sized
 from protocol.varints import varint
 from protocol.writing import Words

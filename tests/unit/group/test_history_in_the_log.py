@@ -22,8 +22,8 @@ from protocol.history import (
     MAX_HISTORY_BYTES,
     RebalanceHistoryKey,
     decode_history,
-    encode_history,
 )
+from protocol.history_writer import encode_history
 from protocol.new_batch import NewBatch
 from protocol.record_headers import NO_HEADERS
 from protocol.records import GroupMetadataKey

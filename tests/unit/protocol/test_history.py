@@ -16,15 +16,14 @@ from protocol.history import (
     HistoryWait,
     RebalanceHistoryKey,
     RebalanceHistoryValue,
-    cut_text,
     decode_history,
     decode_history_key,
-    encode_history,
     encode_history_key,
     history_head,
     is_known_history,
 )
 from protocol.history_form import history_form
+from protocol.history_writer import cut_text, encode_history
 from protocol.records import UnknownKey, decode_key, decode_value, encode_key, encode_value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
