@@ -44,10 +44,13 @@ class LineWriter:
         self._worker.join(timeout)
 
     def _run(self) -> None:
+        keeps_up = True
         while (line := self._waiting.get()) is not None:
-            # More are likely to come: writing each by itself has the threads take turns at it.
-            time.sleep(GATHER_SECONDS)
+            if keeps_up:
+                # More are likely to come: writing each by itself has the threads take turns at it.
+                time.sleep(GATHER_SECONDS)
             self._put(self._gathered(line))
+            keeps_up = self._waiting.empty()
             if self._lost and self._waiting.empty():
                 lost, self._lost = self._lost, 0
                 self._put([self._lost_line(lost)])

@@ -9,7 +9,11 @@ from random import Random
 import pytest
 
 from coordinator_server.storage.base import CorruptLog
-from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
+from coordinator_server.storage.segments.flusher import (
+    WRITE_OUT_BYTES,
+    Flusher,
+    FlushPolicy,
+)
 from coordinator_server.storage.segments.frames import HEADER_BYTES
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
@@ -99,6 +103,34 @@ async def test_after_some_time_the_segment_is_written_without_being_asked(
     await asyncio.to_thread(done.wait, 30)
     await flusher.close()
     assert written(disk) == [0]
+
+
+@pytest.mark.parametrize("policy", [FlushPolicy.COMMIT, FlushPolicy.OS])
+async def test_much_that_is_kept_back_is_written_before_its_time(
+    disk: SimulatedDisk, policy: FlushPolicy
+) -> None:
+    journal = journal_on(disk, syncs=policy is FlushPolicy.COMMIT, capacity=8 << 20)
+    flusher = Flusher(policy, journal=journal, write_out_seconds=3_600)
+    share = MAX_KEPT_BACK // 2
+    logs = [log_on(disk, journal, f"a-{n}") for n in range(2 * WRITE_OUT_BYTES // share)]
+    done = threading.Semaphore(0)
+
+    def count(operation: str) -> None:
+        if operation == "append":
+            done.release()
+
+    disk.on_operation = count
+    for log in logs[: len(logs) // 2]:
+        append(log, 0, size=share)
+        await flusher.flush(log)
+    for _ in logs[: len(logs) // 2]:
+        assert await asyncio.to_thread(done.acquire, timeout=30)
+    for log in logs[len(logs) // 2 : -2]:
+        append(log, 0, size=share)
+        await flusher.flush(log)
+    # It begins to count anew.
+    assert not done.acquire(blocking=False)
+    await flusher.close()
 
 
 @pytest.mark.parametrize(

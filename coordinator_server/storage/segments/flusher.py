@@ -24,6 +24,8 @@ from coordinator_server.storage.segments.log import SegmentLog
 DEFAULT_INTERVAL_MS: Final = 1_000
 WRITE_OUT_SECONDS: Final = 0.25
 """How long the segments may lack what the journal has."""
+WRITE_OUT_BYTES: Final = 1 << 20
+"""How much they may lack: it is kept in memory, of all logs together."""
 
 CallLater = Callable[[float, Callable[[], None]], asyncio.Handle]
 """Has something called after so many seconds."""
@@ -121,6 +123,8 @@ class Flusher:
         self._kept_back: list[SegmentLog] = []
         """Logs that may have something their segments lack; they know that they are among these."""
         self._write_out: asyncio.Handle | None = None
+        self._write_out_at = WRITE_OUT_BYTES
+        """Not to wait for that handle once the journal has got so many bytes."""
         self._sync_journal: asyncio.Handle | None = None
         self._settled: asyncio.Future[None] | None = None
         """What `close` waits for."""
@@ -313,13 +317,21 @@ class Flusher:
     # --- what follows a write of the journal ---
 
     def _finish_later(self) -> None:
-        if self._write_out is None:
+        journal = self._journal
+        assert journal is not None
+        if journal.written_bytes >= self._write_out_at:
+            self._begin_write_out()
+        elif self._write_out is None:
             self._write_out = _later_in_loop(self._write_out_seconds, self._begin_write_out)
         if self._policy is FlushPolicy.INTERVAL and self._sync_journal is None:
             self._sync_journal = _later_in_loop(self._interval_seconds, self._begin_sync)
 
     def _begin_write_out(self) -> None:
-        self._write_out = None
+        if self._write_out is not None:
+            self._write_out.cancel()
+            self._write_out = None
+        if self._journal is not None:
+            self._write_out_at = self._journal.written_bytes + WRITE_OUT_BYTES
         logs, self._kept_back = self._kept_back, []
         for log in logs:
             log.is_kept_back = False

@@ -78,6 +78,8 @@ class Journal:
         self.is_written = writes
         """Whether logs hand over what they append; otherwise it is only replayed."""
         self.syncs = syncs
+        self.written_bytes = 0
+        """By this process, to all files."""
         self.fills_gaps = fills_gaps
         """Whether a replay goes on where a segment has lost what came before; somebody said so."""
         self._directory = directory
@@ -181,6 +183,7 @@ class Journal:
             raise
         current.position += size
         current.is_dirty = not self.syncs
+        self.written_bytes += size
 
     def _with_room(self, size: int) -> JournalFile:
         """The file to write into; a full one is left to a checkpoint. Raises OSError."""

@@ -1,6 +1,8 @@
 import json
 import logging
 import os
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 from coordinator_server.group.reasons import Culprit, RebalanceEvent
 from coordinator_server.observe import log
 from coordinator_server.observe.grouplines import MAX_LISTED, GroupLines
-from coordinator_server.observe.linewriter import LineWriter
+from coordinator_server.observe.linewriter import GATHER_SECONDS, LineWriter
 
 
 def read_lines(reader: int) -> list[dict[str, Any]]:
@@ -97,6 +99,30 @@ def test_a_reader_that_stopped_costs_lines_and_says_how_many(pipe: tuple[int, in
     assert set(kept) == {line}
     assert last == f"lost {30 - len(kept)}"
     assert len(kept) <= 12
+
+
+def test_however_many_lines_come_they_are_gathered_once_and_written_without_a_pause(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, fd = pipe
+    everything_has_come = threading.Event()
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        everything_has_come.wait(30)
+
+    monkeypatch.setattr(time, "sleep", pause)
+    writer = LineWriter(fd, str)
+    line = "x" * 1_000
+    for _ in range(5_000):
+        writer.write(line)
+    everything_has_come.set()
+    received = 0
+    while received < 5_000 * len(f"{line}\n"):
+        received += len(os.read(reader, 1 << 20))
+    writer.close()
+    assert pauses == [GATHER_SECONDS]
 
 
 def test_a_log_that_nobody_reads_any_more_ends_nothing() -> None:
