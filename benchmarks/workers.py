@@ -1,9 +1,8 @@
 """What a second worker adds: `python -m benchmarks.workers`.
 
-One process and two workers are measured in turns, by the same load on the same two cores. The load
-generator needs its share of them, so answers per second say little about the servers. What a server
-could hold with the cores to itself is what it answered per second of CPU time of its busiest
-process: that one is the first to have no more.
+One process and its load have one core, then two workers and twice as many connections have two, in
+turns. The load generator takes the same share of every core, so the ratio of answers per second is
+that of what the servers hold: 2 would be a second worker that is worth as much as the first.
 """
 
 import argparse
@@ -24,19 +23,17 @@ from benchmarks.tables import table
 from benchmarks.work import Pace, Work, options_of
 
 CONNECTIONS = 64
-"""So many that groups spread about evenly by their names."""
+"""For each process; so many that groups spread about evenly by their names."""
 
 SYNCED = (
-    Work("Heartbeat, 1 in flight", "heartbeat", {"connections": CONNECTIONS}),
-    Work("Heartbeat, 16 in flight", "heartbeat", {"connections": CONNECTIONS, "in_flight": 16}),
-    Work("OffsetCommit, 1 in flight", "commit", {"connections": CONNECTIONS}),
-    Work("OffsetCommit, 16 in flight", "commit", {"connections": CONNECTIONS, "in_flight": 16}),
+    Work("Heartbeat, 1 in flight", "heartbeat", {}),
+    Work("Heartbeat, 16 in flight", "heartbeat", {"in_flight": 16}),
+    Work("OffsetCommit, 1 in flight", "commit", {}),
+    Work("OffsetCommit, 16 in flight", "commit", {"in_flight": 16}),
 )
-UNSYNCED = (
-    Work("OffsetCommit, 1 in flight, log.flush=os", "commit", {"connections": CONNECTIONS}),
-)
+UNSYNCED = (Work("OffsetCommit, 1 in flight, log.flush=os", "commit", {}),)
 COUNTS = (1, 2)
-FULL = Pace(seconds=0.8, warm_up_seconds=0.2, repeats=9, share=1.0, jvm_seconds=0.0)
+FULL = Pace(seconds=0.8, warm_up_seconds=0.2, repeats=15, share=1.0, jvm_seconds=0.0)
 """Short runs in turns: ratios are those of neighbours, which other work disturbs about alike."""
 QUICK = Pace(seconds=0.5, warm_up_seconds=0.1, repeats=1, share=1.0, jvm_seconds=0.0)
 
@@ -48,33 +45,47 @@ class Point:
     per_second: float
     cpu_us: float
     """Of all of the server's processes, per answer."""
-    held: float
-    """Answers per second of CPU time of the busiest process."""
     errors: int
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """As many processes as it has cores."""
+
+    running: Running
+    count: int
+    pids: Sequence[int]
+    """Of all its processes."""
+    core: int | None
+    """The only one, which the load generator has to use too; None: all there are."""
+
+
 @contextmanager
-def server(count: int, directory: Path, flush: str) -> Iterator[tuple[Running, Sequence[int]]]:
-    """A server on all cores, and its processes."""
+def server(count: int, directory: Path, flush: str) -> Iterator[Server]:
+    """A server of so many processes."""
     # The port beside the listener's is the second worker's.
     settings = {"workers": str(count), "http.listener": "127.0.0.1:0", "log.flush": flush}
-    with servers.ours(None, directory, settings) as running:
-        yield running, [running.pid, *_children(running.pid)]
+    core = servers.two_cores().server if count == 1 else None
+    compiled = servers.COMPILED_MADE.exists()
+    with servers.ours(core, directory, settings, compiled=compiled) as running:
+        yield Server(running, count, [running.pid, *_children(running.pid)], core)
 
 
 def _children(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def measure(program: Path, running: Running, pids: Sequence[int], each: Work, pace: Pace) -> Point:
+def measure(program: Path, server: Server, each: Work, pace: Pace) -> Point:
     """One run of the load generator. Raises CannotRun."""
     command = [
         str(program),
-        f"-address=127.0.0.1:{running.port}",
-        f"-pid={','.join(map(str, pids))}",
+        f"-address=127.0.0.1:{server.running.port}",
+        f"-pid={','.join(map(str, server.pids))}",
+        f"-connections={CONNECTIONS * server.count}",
         *options_of(each, pace),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with servers.on_core(server.core):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CannotRun(f"{each.name}: {done.stderr.strip()}")
     found = json.loads(done.stdout)
@@ -84,7 +95,6 @@ def measure(program: Path, running: Running, pids: Sequence[int], each: Work, pa
     return Point(
         answers / found["seconds"],
         found["server_cpu_seconds"] / answers * 1e6,
-        answers / max(found["server_cpu_seconds_each"]),
         found["errors"],
     )
 
@@ -109,18 +119,18 @@ def measure_works(
 ) -> None:
     """Some works with one process and with two workers. Raises CannotRun."""
     with ExitStack() as stack:
-        running = {}
+        field = []
         for count in COUNTS:
             directory = folder / str(count)
             directory.mkdir(parents=True)
-            running[count] = stack.enter_context(server(count, directory, flush))
+            field.append(stack.enter_context(server(count, directory, flush)))
         for each in works:
             say(each.name)
             for _ in range(pace.repeats):
-                for count, (process, pids) in running.items():
-                    point = measure(program, process, pids, each, pace)
-                    points.setdefault((each.name, count), []).append(point)
-                    say(f"    {count}: {point.cpu_us:.1f} us CPU, {point.per_second:,.0f}/s")
+                for one in field:
+                    point = measure(program, one, each, pace)
+                    points.setdefault((each.name, one.count), []).append(point)
+                    say(f"    {one.count}: {point.cpu_us:.1f} us CPU, {point.per_second:,.0f}/s")
 
 
 def shown(points: Points) -> str:
@@ -130,22 +140,20 @@ def shown(points: Points) -> str:
         for count in COUNTS:
             found = points[each.name, count]
             ratios = [
-                point.held / alone.held
+                point.per_second / alone.per_second
                 for point, alone in zip(found, points[each.name, 1], strict=True)
             ]
             rows.append(
                 [
                     each.name,
-                    "one process" if count == 1 else f"{count} workers",
-                    f"{median(point.per_second for point in found):,.0f}",
+                    "one process, one core" if count == 1 else f"{count} workers, {count} cores",
                     f"{median(point.cpu_us for point in found):.1f}",
-                    f"{median(point.held for point in found):,.0f}",
+                    f"{median(point.per_second for point in found):,.0f}",
                     f"{median(ratios):.2f}",
                     f"{min(ratios):.2f} to {max(ratios):.2f}",
                 ]
             )
-    head = ("work", "server", "per second", "CPU us", "could hold per second", "ratio", "of runs")
-    return table(head, rows)
+    return table(("work", "server", "CPU us", "per second", "ratio", "of runs"), rows)
 
 
 def main() -> int:
