@@ -60,7 +60,7 @@ def subjects(cores: Cores, programs: Path, chosen: Sequence[str]) -> Iterator[Su
             yield Subject(
                 work.COMPILED_UNSYNCED,
                 lambda path: servers.ours(core, path, {"log.flush": "os"}, compiled=True),
-                (work.COMMIT, work.CREATE),
+                (work.COMMIT, work.COMMIT_50, work.CREATE),
             )
         else:
             say("without the compiled server: `make compiled` builds it")
