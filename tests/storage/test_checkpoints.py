@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -17,19 +16,17 @@ from coordinator_server.topics.partition import Partition
 from coordinator_server.topics.searches import Searches
 from protocol.batch import build_batch
 from protocol.batch_records import read_records
+from tests.support.kept_back import DATA, simulated_disk
 from tests.support.power import SimulatedDisk
 from tests.support.records import numbers, record
 
-DATA = Path("/data")
 BROKEN = OSError(5, "Input/output error")
 CAPACITY = HEADER_BYTES + 6_000
 
 
 @pytest.fixture
 def disk() -> SimulatedDisk:
-    made = SimulatedDisk()
-    made.names_now[DATA] = made.durable_names[DATA] = None
-    return made
+    return simulated_disk()
 
 
 class NoCheckpoint(Journal):

@@ -3,28 +3,28 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from coordinator_server.storage.base import CorruptLog
-from coordinator_server.storage.segments.flusher import (
-    WRITE_OUT_BYTES,
-    Flusher,
-    FlushPolicy,
-)
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.frames import HEADER_BYTES
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.writing import MAX_KEPT_BACK, SegmentWriter
-from protocol.batch import batches, build_batch
-from protocol.batch_records import read_records
+from tests.support.kept_back import (
+    DATA,
+    append,
+    found,
+    journal_on,
+    log_on,
+    simulated_disk,
+    written,
+)
 from tests.support.power import SimulatedDisk
-from tests.support.records import numbers, record
 
-DATA = Path("/data")
 BROKEN = OSError(5, "Input/output error")
 FULL = OSError(28, "No space left on device")
 UNSYNCED = [FlushPolicy.INTERVAL, FlushPolicy.OS]
@@ -32,105 +32,7 @@ UNSYNCED = [FlushPolicy.INTERVAL, FlushPolicy.OS]
 
 @pytest.fixture
 def disk() -> SimulatedDisk:
-    made = SimulatedDisk()
-    made.names_now[DATA] = made.durable_names[DATA] = None
-    return made
-
-
-def journal_on(disk: SimulatedDisk, *, syncs: bool = True, capacity: int = 1 << 20) -> Journal:
-    return Journal(DATA, capacity=capacity, syncs=syncs, files=disk)
-
-
-def log_on(
-    disk: SimulatedDisk, journal: Journal, name: str = "a-0", size: int = 1 << 20
-) -> SegmentLog:
-    return SegmentLog(DATA / name, files=disk, journal=journal, segment_bytes=size)
-
-
-def append(log: SegmentLog, *which: int, size: int = 0) -> None:
-    for number in which:
-        log.append(build_batch([record(number, size)]))
-
-
-def written(disk: SimulatedDisk, name: str = "a-0") -> list[int]:
-    """What the files of a log hold, whatever the log says."""
-    paths = sorted(path for path in disk.names_now if path.parent == DATA / name)
-    contents = [disk.open(path).read(0, 1 << 30) for path in paths if path.suffix == ".log"]
-    return [
-        n
-        for raw in contents
-        for at, header in batches(raw)
-        for n in numbers(read_records(header, raw, at))
-    ]
-
-
-def found(log: SegmentLog) -> list[int]:
-    return [
-        n for header, chunk, at in log.batches() for n in numbers(read_records(header, chunk, at))
-    ]
-
-
-async def test_the_segment_gets_what_the_journal_has_a_moment_later(disk: SimulatedDisk) -> None:
-    journal = journal_on(disk)
-    flusher = Flusher(journal=journal, write_out_seconds=3_600)
-    log = log_on(disk, journal)
-    append(log, 0, 1)
-    await flusher.flush(log)
-    assert (written(disk), log.end_offset, log.durable_offset) == ([], 2, 2)
-    append(log, 2)
-    writes = 0
-
-    def count(operation: str) -> None:
-        nonlocal writes
-        writes += operation == "append"
-
-    disk.on_operation = count
-    await flusher.close()
-    assert written(disk) == [0, 1, 2]
-    assert writes == 1
-
-
-async def test_after_some_time_the_segment_is_written_without_being_asked(
-    disk: SimulatedDisk,
-) -> None:
-    journal = journal_on(disk, syncs=False)
-    flusher = Flusher(FlushPolicy.OS, journal=journal, write_out_seconds=0.001)
-    log = log_on(disk, journal)
-    done = threading.Event()
-    disk.on_operation = lambda operation: done.set() if operation == "append" else None
-    append(log, 0)
-    await flusher.flush(log)
-    await asyncio.to_thread(done.wait, 30)
-    await flusher.close()
-    assert written(disk) == [0]
-
-
-@pytest.mark.parametrize("policy", [FlushPolicy.COMMIT, FlushPolicy.OS])
-async def test_much_that_is_kept_back_is_written_before_its_time(
-    disk: SimulatedDisk, policy: FlushPolicy
-) -> None:
-    journal = journal_on(disk, syncs=policy is FlushPolicy.COMMIT, capacity=8 << 20)
-    flusher = Flusher(policy, journal=journal, write_out_seconds=3_600)
-    share = MAX_KEPT_BACK // 2
-    logs = [log_on(disk, journal, f"a-{n}") for n in range(2 * WRITE_OUT_BYTES // share)]
-    done = threading.Semaphore(0)
-
-    def count(operation: str) -> None:
-        if operation == "append":
-            done.release()
-
-    disk.on_operation = count
-    for log in logs[: len(logs) // 2]:
-        append(log, 0, size=share)
-        await flusher.flush(log)
-    for _ in logs[: len(logs) // 2]:
-        assert await asyncio.to_thread(done.acquire, timeout=30)
-    for log in logs[len(logs) // 2 : -2]:
-        append(log, 0, size=share)
-        await flusher.flush(log)
-    # It begins to count anew.
-    assert not done.acquire(blocking=False)
-    await flusher.close()
+    return simulated_disk()
 
 
 @pytest.mark.parametrize(
