@@ -10,7 +10,7 @@ SEEDS ?= 1000
 ROUNDS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help run compiled pipeline test test-compiled test-pipeline cover sim crash check format docs demo story screenshots oracle bench profile mutate clean
+.PHONY: help run compiled pipeline test test-compiled test-pipeline cover sim sim-storage crash damage chaos abuse check format docs demo story screenshots oracle bench profile mutate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,8 +86,21 @@ cover: $(VENV)/dev ## every branch of the pure core is covered by its own tests
 sim: $(VENV)/dev ## simulate SEEDS worlds; a failing one prints its story and how to repeat it
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
+sim-storage: $(VENV)/dev ## simulate the storage: threads, failing disks, power loss, SEEDS times
+	$(BIN)/python -m tests.simulation.storage --seeds $(SEEDS)
+
 crash: $(VENV)/dev ## kill a server under load ROUNDS times, and look whether anything is lost
 	$(BIN)/python -m tests.crash --rounds $(ROUNDS)
+
+damage: $(VENV)/dev ## start a server on 2,000 damaged data directories, and look whether it says so
+	$(BIN)/python -m tests.damage $(ARGS)
+
+abuse: $(VENV)/dev ## attack a server with load, and measure what other members notice; ARGS="--attack NAME"
+	$(BIN)/python -m tests.abuse $(ARGS)
+
+chaos: $(VENV)/dev ## raise exceptions at every point of a server under load; ARGS="--points REGEX"
+	$(BIN)/python -m tests.chaos $(ARGS)
+	$(BIN)/python -m tests.chaos.workers
 
 check: $(VENV)/dev ## format, lint, types, import rules, generated files
 	$(BIN)/ruff format --check .

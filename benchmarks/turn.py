@@ -82,6 +82,15 @@ class Client:
         """Run the handling of a request."""
         self._task = asyncio.get_running_loop().create_task(handling)
 
+    async def in_slices(self, step: Callable[[], bool]) -> None:
+        """Do all steps at once: nobody else waits."""
+        while not step():
+            pass
+
+    def may_build(self, _size: int, _go_on: Callable[[], None]) -> bool:
+        """There is always memory."""
+        return True
+
     async def aside(self, work: Callable[[], Any]) -> Any:
         """Do the work here: nobody else waits."""
         return work()

@@ -2,23 +2,21 @@
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
 from random import uniform
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
-from coordinator_server.api.registry import import_all
 from coordinator_server.api.services import Services
-from coordinator_server.clock import Clock, SystemClock
+from coordinator_server.clock import PauseAwareClock
 from coordinator_server.config import Config
-from coordinator_server.group.machine import TurnFailed
+from coordinator_server.deadline import Deadline
+from coordinator_server.descriptors import file_budget, open_file_limit
+from coordinator_server.failurelines import FailureLines
 from coordinator_server.group.reasons import RebalanceEvent
 from coordinator_server.ids import SystemIds
 from coordinator_server.net.auth import AllowAll, Anonymous
-from coordinator_server.net.context import Faults, SessionContext
+from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.observe import log
 from coordinator_server.observe.counters import Counters
@@ -35,57 +33,49 @@ from coordinator_server.observe.timeline import Timeline
 from coordinator_server.ports import Ids, TopicInfo
 from coordinator_server.runtime.admin import CoordinatorAdmin
 from coordinator_server.runtime.coordinator import Coordinator
+from coordinator_server.runtime.failures import Failure
+from coordinator_server.runtime.pauses import PauseWatch
 from coordinator_server.runtime.status import CoordinatorStatus
 from coordinator_server.runtime.sweeper import Sweeper
-from coordinator_server.runtime.tenure import World
-from coordinator_server.runtime.timers import LoopTimers, Timers
+from coordinator_server.runtime.timers import LoopTimers
+from coordinator_server.runtime.watchdog import PartitionWatchdog
+from coordinator_server.runtime.world import World
 from coordinator_server.settings import (
     admin_token,
     cleaner_settings,
+    client_memory,
     flapping_limits,
     group_choice,
     limits,
 )
 from coordinator_server.site import Site, alone
 from coordinator_server.soon import SoonInLoop
-from coordinator_server.storage.base import Node, Storage
+from coordinator_server.storage.base import Node
 from coordinator_server.storage.segments.cleaner import Cleaner
-from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
-from coordinator_server.storage.segments.journal import Journal, Report
-from coordinator_server.storage.segments.replay import replay_all
+from coordinator_server.storage.segments.directory_watch import DirectoryWatch
+from coordinator_server.storage.segments.guard import DirectoryLost, GuardedFiles
+from coordinator_server.storage.segments.pool import DescriptorPool, PooledFiles, ReservedFiles
+from coordinator_server.storage.segments.reporting import Report
 from coordinator_server.storage.segments.storage import MAX_APPEND_BYTES, TOPIC, SegmentStorage
-from coordinator_server.topics.directories import Directories
-from coordinator_server.topics.service import Topics
-from coordinator_server.topics.validation import BatchRules
+from coordinator_server.storing import (
+    close_storage,
+    make_flusher,
+    make_topics,
+    open_journal,
+    storage_figures,
+)
+from coordinator_server.substitutes import Substitutes
+from coordinator_server.tasks import TaskKeeper
+from coordinator_server.warming import import_apis, import_http
 
 if TYPE_CHECKING:
     from coordinator_server.observe.http import HttpServer
 
 
-_HTTP: Final = "coordinator_server.observe.http"
-_BEFORE_HTTP_SECONDS: Final = 0.05
-_BEFORE_APIS_SECONDS: Final = 0.2
-
 STOP_SECONDS: Final = 5.0
-"""How long a stop may take; what is not answered by then is cut off."""
-
-
-async def _import_apis() -> None:
-    """Those nobody has asked for yet, when who waits for the start is served."""
-    await asyncio.sleep(_BEFORE_APIS_SECONDS)
-    await asyncio.to_thread(import_all)
-
-
-@dataclass(frozen=True, slots=True)
-class Substitutes:
-    """What tests put in the place of the real parts; None takes the real one."""
-
-    clock: Clock | None = None
-    ids: Ids | None = None
-    timers: Callable[[asyncio.AbstractEventLoop, Clock], Timers] | None = None
-    storage: Storage | None = None
-    faults: Faults | None = None
-    observer: Observer | None = None
+"""How long a stop may take in all."""
+STORAGE_SECONDS: Final = 2.0
+"""Of these, what is kept for connections and files; requests not answered before are cut off."""
 
 
 class App:
@@ -105,9 +95,15 @@ class App:
         self._config = config
         given = substitutes or Substitutes()
         self._logger = log.get_logger(config.log_level)
-        self._clock = given.clock or SystemClock()
         self._ids = given.ids or SystemIds()
         self.counters = Counters()
+        # Of the same time as deadlines; what tests move by hand must not age connections.
+        self._net_clock = PauseAwareClock()
+        self._clock = given.clock or self._net_clock
+        self._pauses = PauseWatch(self._net_clock, self.counters, self.report)
+        self._failures = FailureLines(self._logger, self.counters)
+        self.broken = asyncio.Event()  # a task has failed without which the server cannot go on
+        self.tasks = TaskKeeper(self.report, self.counters.task_failures, self.broken.set)
         self._soon = SoonInLoop()
         self.timeline = Timeline(self._past)
         self.refusals = Refusals(self._clock.wall_ms)
@@ -120,56 +116,50 @@ class App:
         self._loads: Callable[[], Mapping[int, tuple[int, int]]] = dict
         self._log_sizes: Callable[[], Mapping[int, tuple[int, int]]] = dict
         self._choice = group_choice(config)
+        self._group_lines = GroupLines(config.log_level)
         self._tallies = GroupTallies(self._choice)
         self._loop_lag = LoopLag()
+        partitions, http = config.offsets_topic_num_partitions, config.http_max_connections
+        self._budget = file_budget(open_file_limit(), partitions, http, config.workers)
+        self._pool = DescriptorPool(self._budget.topics)
         self._site = site = take(config, self._ids, self.report)
+        guarded = GuardedFiles(site.data.guard, given.files)
+        self._files = ReservedFiles(self._pool, guarded)
+        self._topic_files = PooledFiles(self._pool, guarded)
         self._catalog, self.directory = site.catalog, site.directory
         with contextlib.ExitStack() as undo:
             undo.callback(site.data.close)
-            policy = FlushPolicy(config.log_flush)
-            self._journal = self._open_journal(policy)
-            self._flusher = Flusher(
-                policy, config.log_flush_interval_ms, self._journal, soon=self._soon
-            )
-            self.topics = self._make_topics()
-            self.coordinator = self._make_coordinator(given)
-            self.server = self._make_server(given)
+            self._open(given)
             undo.pop_all()
         self.status = CoordinatorStatus(self.coordinator, self._loads)
         self.admin = CoordinatorAdmin(self.coordinator)
         self._http: HttpServer | None = None
         self._warming: asyncio.Task[None] | None = None
 
-    def _open_journal(self, policy: FlushPolicy) -> Journal:
-        """The journal, replayed: whatever the policy is now, it may not have been before."""
-        config = self._config
-        journal = Journal(
-            config.log_dirs,
-            owner=self._site.share.name,
-            capacity=config.log_journal_bytes,
-            writes=config.log_journal_bytes > 0,
-            syncs=policy is FlushPolicy.COMMIT,
-            report=self.report,
+    def _open(self, given: Substitutes) -> None:
+        """Open the storage, and put together what is on it. Raises OSError."""
+        config, site = self._config, self._site
+        self._journal = open_journal(config, site, self._files, self.report)
+        self._flusher = make_flusher(config, self._journal, self._soon, self.report)
+        self._directory_watch = DirectoryWatch(
+            site.data.guard, self._journal, self._directory_lost, self.report
         )
-        replay_all(journal, config.log_dirs, self.report)
-        return journal
+        self.is_data_kept = True
+        """Whether a stop has left everything that was acknowledged on disk."""
+        self.counters.storage = storage_figures(self._pool, self._flusher)
+        self.topics = make_topics(
+            config, site, self._journal, self._topic_files, self._flusher, self._clock
+        )
+        self.coordinator = self._make_coordinator(given)
+        self.server = self._make_server(given)
 
-    def _make_topics(self) -> Topics:
-        config = self._config
-        return Topics(
-            self._catalog,
-            Directories(
-                config.log_dirs,
-                segment_bytes=config.log_segment_bytes,
-                segment_ms=config.log_roll_ms,
-                journal=self._journal,
-                share=self._site.share,
-            ),
-            self._flusher,
-            self._clock,
-            BatchRules(max_message_bytes=config.message_max_bytes),
-            auto_create_max=config.auto_create_topics_max,
-        )
+    def _directory_lost(self, name: str, error: OSError) -> None:
+        """End the tenure of a partition whose directory is gone, so that it counts as failed."""
+        topic, _, index = name.rpartition("-")
+        if topic == TOPIC and int(index) < len(self.coordinator.partitions):
+            tenure = self.coordinator.partitions[int(index)].tenure
+            if tenure is not None:
+                tenure.end(Failure.APPEND_FAILED, error)
 
     def _make_coordinator(self, given: Substitutes) -> Coordinator:
         config = self._config
@@ -182,17 +172,23 @@ class App:
             timers=make_timers(loop, self._clock),
             limits=limits(config, storage.max_append_bytes),
             observe=self._make_fanout(given.observer).publish,
-            log_bug=self._log_bug,
+            log_bug=self._failures.turn_failed,
             write_timeout_ms=config.offsets_commit_timeout_ms,
             counters=self.counters,
             soon=self._soon,
             fold_refusal=self.refusals.fold,
             jitter=lambda: uniform(0.8, 1.2),  # noqa: S311 - spreads retries, guards nothing
+            log_failure=self._failures.step_failed,
         )
         partitions, ours = config.offsets_topic_num_partitions, self._site.share.has
         coordinator = Coordinator(partitions, storage, world, self.report, ours)
         self._sweeper = Sweeper(
             coordinator, world, config.offsets_retention_check_interval_ms, self.report
+        )
+        real = self._net_clock
+        timers = world.timers if self._clock is real else LoopTimers(loop, real)
+        self._watchdog = PartitionWatchdog(
+            coordinator, world, self.report, clock=real, timers=timers
         )
         self._catalog.on_change(self._topic_changed)
         return coordinator
@@ -225,6 +221,7 @@ class App:
             segment_ms=self._config.log_roll_ms,
             journal=self._journal,
             max_append_bytes=MAX_APPEND_BYTES,
+            files=self._files,
             share=self._site.share,
         )
         self._log_sizes = storage.sizes
@@ -238,6 +235,7 @@ class App:
                 self.report,
                 self.counters.compacted,
                 self._site.share.name,
+                self._files,
             )
         return storage
 
@@ -248,13 +246,13 @@ class App:
             self.refusals.observe,
             self.flapping.observe,
             self.events.observe,
-            GroupLines(self._config.log_level).observe,
+            self._group_lines.observe,
         ]
         if self._choice.allow is not None:
             observers.append(self._tallies.observe)
         if observer is not None:
             observers.append(observer)
-        return Fanout(observers, self._observer_failed)
+        return Fanout(observers, self._failures.observer_failed)
 
     def _make_server(self, given: Substitutes) -> SocketServer:
         services = Services(
@@ -267,9 +265,16 @@ class App:
             clock=self._clock,
             ids=self._ids,
         )
-        self.session_context = SessionContext(services, self.counters, self.report, given.faults)
+        self.session_context = SessionContext(
+            services, self.counters, self.report, given.faults, client_memory(self._config)
+        )
+        self.counters.client_memory = self.session_context.memory.figures
         sockets = self._site.sockets
-        return SocketServer(self.session_context, Anonymous(), SystemClock(), self._soon, sockets)
+        server = SocketServer(
+            self.session_context, Anonymous(), self._net_clock, self._soon, sockets
+        )
+        server.limit_by_files(self._budget.connections)
+        return server
 
     # --- start and stop ---
 
@@ -282,13 +287,18 @@ class App:
             for name, port in self.server.bind().items():
                 self.directory.bound(name, port)
             await self.coordinator.start()
+            if self._clock is self._net_clock:
+                # Else deadlines follow another clock, which no pause stops.
+                self._pauses.start()
             self._sweeper.start()
-            self._watch.start()
+            self._watchdog.start()
+            self._watch.start(self.tasks)
+            self._directory_watch.start()
             if self._cleaner is not None:
                 self._cleaner.start()
             await self.server.serve()
             await self._start_http()
-            self._warming = asyncio.create_task(_import_apis())
+            self._warming = self.tasks.once("warming", import_apis)
         except BaseException:
             await self.stop()
             raise
@@ -300,17 +310,15 @@ class App:
             listeners={name: f"{n.host}:{n.port}" for name, n in self._advertised().items()},
             data=str(self._config.log_dirs),
         )
+        self.report("file_limit", **self._budget._asdict())
 
     async def _start_http(self) -> None:
         address = self._config.http_listener
         if address is None:
             return
-        if _HTTP not in sys.modules:
-            # Takes 200 ms of the interpreter: who waits for Kafka comes first.
-            await asyncio.sleep(_BEFORE_HTTP_SECONDS)
-            await asyncio.to_thread(import_module, _HTTP)
-        from coordinator_server.observe.http import HttpServer
-        from coordinator_server.scraping import Figures, make_exposition
+        await import_http()
+        from coordinator_server.http_setup import make_http
+        from coordinator_server.scraping import Figures
 
         figures = Figures(
             counters=self.counters,
@@ -325,17 +333,9 @@ class App:
             tallies=self._tallies,
             topics=TopicSource(self._topic_sizes, self.topics.known_end),
         )
-        self._http = HttpServer(
-            address.host,
-            address.port,
-            sources=self._sources(),
-            exposition=make_exposition(self._config, figures),
-            events=self.events,
-            token=self._admin_token,
-            given=self._site.http_socket,
-            max_connections=self._config.http_max_connections,
-            report=self.report,
-        )
+        given = self._config, self._site, self._sources(), figures, self.events
+        most = self._budget.http
+        self._http = make_http(*given, self._admin_token, self.report, most)
         await self._http.start()
         self._loop_lag.start()
         if self._admin_token is None and not address.is_loopback and not self._site.http_socket:
@@ -345,17 +345,28 @@ class App:
         return {name: topic.partitions for name, topic in self._catalog.topics().items()}
 
     def _sources(self) -> Sources:
-        status, wall_ms = self.status, self._clock.wall_ms
-        return Sources(status, self.timeline, self.refusals, self.flapping, wall_ms, self.admin)
+        seen = (self.status, self.timeline, self.refusals, self.flapping)
+        return Sources(*seen, self._clock.wall_ms, self.admin, self.counters.client_memory)
 
     @property
     def http_port(self) -> int | None:
         """Where HTTP is served, if it is."""
         return None if self._http is None else self._http.port
 
-    def create_topic(self, name: str, partitions: int) -> None:
+    def groups_in_memory(self) -> Sequence[object]:
+        """The groups of all partitions; they are not freed as long as this is kept."""
+        tenures = [partition.tenure for partition in self.coordinator.partitions]
+        return [tenure.actors for tenure in tenures if tenure is not None]
+
+    def set_log_level(self, level: str) -> None:
+        """Log lines from this level on."""
+        log.set_level(level)
+        self._logger = log.get_logger(level)
+        self._group_lines.set_level(level)
+
+    async def create_topic(self, name: str, partitions: int) -> None:
         """Make a topic. Raises TopicError, OSError."""
-        self._catalog.create([(name, partitions)])
+        await self._catalog.create_reserved([self._catalog.reserve(name, partitions)])
 
     def port(self, listener: str = "PLAINTEXT") -> int:
         """The port of a listener, known from `start` on."""
@@ -365,45 +376,49 @@ class App:
         return {name: self.directory.this_node(name) for name in self.server.ports}
 
     async def stop(self) -> None:
-        """Let nobody in, answer who waits, flush, close; members stay members."""
-        try:
-            async with asyncio.timeout(STOP_SECONDS):
-                self.server.stop_accepting()
-                if self._warming is not None:
-                    self._warming.cancel()
-                self._sweeper.stop()
-                self._watch.stop()
-                self.topics.release()
-                if self._cleaner is not None:
-                    await self._cleaner.stop()
-                await self.coordinator.stop()
-                self.server.begin_drain()
-        except TimeoutError:
-            self.report("stop_took_too_long", seconds=STOP_SECONDS)
-        await self.server.close(1.0)
+        """Let nobody in, answer who waits, flush, close, in time; members stay members."""
+        deadline = Deadline(STOP_SECONDS, self.report)
+        await deadline.keep("answering requests", self._drain(), STORAGE_SECONDS)
+        await deadline.keep("closing connections", self.server.close(1.0), 1.0)
         self._loop_lag.stop()
         if self._http is not None:
-            await self._http.stop()
-        await self.topics.removals()
-        await self._flusher.close()
-        self.topics.close()
-        await asyncio.to_thread(self._journal.close)
-        self._site.data.close()
+            await deadline.keep("closing HTTP", self._http.stop(), 1.0)
+        await deadline.keep("writing the topics", self._catalog.settle(), 0.6)
+        is_closed = await close_storage(deadline, self._flusher, self.topics, self._journal)
+        self._check_data_kept()
+        if is_closed:
+            self._site.data.close()
+
+    def _check_data_kept(self) -> None:
+        try:
+            self._site.data.guard.check()
+        except DirectoryLost as error:
+            self.is_data_kept = False
+            self.report(
+                "data_directory_lost",
+                directory=str(self._config.log_dirs),
+                error=str(error),
+                consequence="what was written since is not in that directory",
+            )
+
+    async def _drain(self) -> None:
+        self.server.stop_accepting()
+        if self._warming is not None:
+            self._warming.cancel()
+        self._sweeper.stop()
+        self._watchdog.stop()
+        self._pauses.stop()
+        self._watch.stop()
+        await self._directory_watch.stop()
+        self.topics.release()
+        if self._cleaner is not None:
+            await self._cleaner.stop()
+        await self.coordinator.stop()
+        self.server.begin_drain()
 
     # --- what parts report ---
 
     def report(self, event: str, **fields: object) -> None:
         """Write a line to the log; what went wrong is a warning."""
+        self.counters.reported(event)
         log.report(self._logger, event, fields)
-
-    def _log_bug(self, group_id: str, bug: TurnFailed) -> None:
-        self._logger.error(
-            "group_turn_failed",
-            group=group_id,
-            request=type(bug.event).__name__,
-            exc_info=bug.__context__,
-        )
-
-    def _observer_failed(self, observer: Observer, error: Exception) -> None:
-        self.counters.observer_failures += 1
-        self._logger.error("observer_failed", observer=repr(observer), error=repr(error))

@@ -9,14 +9,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.exceptions import Exit
 
 from coordinator_server import __version__
 from coordinator_server.commandline import PATH, fail
-from coordinator_server.wording import words
+from coordinator_server.wording import printable, words
+
+if TYPE_CHECKING:
+    from coordinator_server.config import Config
 
 _ELSEWHERE: Final = {
     "groups": "coordinator_server.groupcommands",
@@ -129,18 +132,31 @@ def _run(
         for warning in advertised_warnings(config.listeners, config.advertised()):
             logger.warning("advertised_listener_warning", message=warning)
 
-    # A name server may keep us waiting; nobody else should.
-    threading.Thread(target=look_up_advertised, daemon=True).start()
     from coordinator_server import serving
+    from coordinator_server.processlimits import TooFewFiles, limit_reached
+
+    def read() -> "tuple[Config, Sequence[str]]":
+        return load(presets=presets, file=file, settings=settings, flags=flags)
 
     try:
+        # A name server may keep us waiting; nobody else should.
+        threading.Thread(target=look_up_advertised, daemon=True).start()
         if config.workers == 1:
-            return serving.main(config)
+            return serving.main(config, read)
         from coordinator_server.workers import supervisor
 
-        return supervisor.main(config)
+        return supervisor.main(config, read)
+    except TooFewFiles as error:
+        logger.error("cannot_run", error=str(error))
+        return 2
     except (OSError, serving.CannotStart) as error:
         logger.error("cannot_run", error=words(error))
+        return 1
+    except (MemoryError, RuntimeError) as error:
+        limit = limit_reached(error)
+        if limit is None:
+            raise
+        logger.error("cannot_run", error=limit)
         return 1
 
 
@@ -193,4 +209,13 @@ def main() -> None:
         # What the shell handed over is no text, and was to become part of a request.
         click.echo(f"error: {error.object!a}: expected UTF-8", err=True)
         code = 2
+    except OSError as error:
+        # Of a path that a command was given, such as one below a directory that cannot be read.
+        click.echo(f"error: {printable(words(error))}", err=True)
+        code = 1
+    if "coordinator_server.serving" in sys.modules:
+        from coordinator_server.serving import leave
+
+        # Taking a large server apart would take seconds.
+        leave(code or 0)
     sys.exit(code)

@@ -37,6 +37,60 @@ class SystemClock(Clock):
         return _time_ns() // _NANOS_PER_MS
 
 
+LONGEST_GAP_MS: Final = 1_000
+"""Between two looks at a clock that is looked at regularly; a longer one was a pause."""
+LOOK_MS: Final = 250
+"""How often it is looked at, at least."""
+
+
+class PauseAwareClock(Clock):
+    """A monotonic clock that leaves out the time in which the whole process stood still.
+
+    A process that was stopped (SIGSTOP, `docker pause`) has had no chance to read the heartbeats
+    that came meanwhile. Its deadlines go on where they were, as if the pause had not been. A pause
+    shows as a gap between two looks; whoever calls `begin` sees to it that the clock is looked at
+    at least every `LOOK_MS`. The wall clock runs on.
+    """
+
+    def __init__(self, base: Clock | None = None) -> None:
+        self.pauses = 0
+        self.paused_ms = 0
+        """How much time was left out, in all pauses together."""
+        self._base = base
+        """What tests move; None: the machine's own time."""
+        self._seen_ms = 0
+        self._is_watched = False
+
+    def begin(self) -> None:
+        """From now on the clock is looked at regularly."""
+        self._seen_ms = self._now()
+        self._is_watched = True
+
+    def end(self) -> None:
+        """The clock is not looked at regularly any more: a gap says nothing."""
+        self._is_watched = False
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds of this process, without those in which it stood still; never goes back."""
+        base = self._base
+        # As `_now`, which would be a call more for every request.
+        now = _monotonic_ns() // _NANOS_PER_MS if base is None else base.monotonic_ms()
+        gap = now - self._seen_ms
+        if gap > LONGEST_GAP_MS and self._is_watched:
+            self.pauses += 1
+            self.paused_ms += gap - LOOK_MS
+        self._seen_ms = now
+        return now - self.paused_ms
+
+    def _now(self) -> int:
+        base = self._base
+        return _monotonic_ns() // _NANOS_PER_MS if base is None else base.monotonic_ms()
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return _time_ns() // _NANOS_PER_MS if self._base is None else self._base.wall_ms()
+
+
 class ManualClock(Clock):
     """A clock that `advance` moves; with `base` it also runs on by itself, ahead of the base.
 

@@ -7,8 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from coordinator_server.dates import within_calendar
 from coordinator_server.membernames import MemberNames, member_name
 from coordinator_server.runs import Run, runs
+from coordinator_server.wording import printable
 
 Form = Mapping[str, Any]
 
@@ -22,7 +24,7 @@ def print_why(group: Form, limit: int = ENTRIES) -> None:
     """A group, whom it waits for, and its rebalances, the latest first."""
     console = Console(highlight=False, soft_wrap=True)
     for line in why_lines(group, limit):
-        console.print(Text(line))
+        console.print(Text(printable(line)))
 
 
 def why_lines(group: Form, limit: int = ENTRIES) -> Iterable[str]:
@@ -192,7 +194,7 @@ def age(span_ms: float) -> str:
 
 def when(wall_ms: int) -> str:
     """A point in time as this machine's clock shows it."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall_ms / 1000))
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(within_calendar(wall_ms) / 1000))
 
 
 def time_of_day(wall_ms: int) -> str:

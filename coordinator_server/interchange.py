@@ -22,10 +22,16 @@ from coordinator_server.storage.segments.directory import (
     META_FILE,
     DirectoryInUse,
 )
+from coordinator_server.storage.segments.directory_files import (
+    STARTS_FILE,
+    format_meta,
+    format_starts,
+)
 from coordinator_server.storage.segments.files import SYSTEM_FILES
 from coordinator_server.storage.segments.journal_names import FILE_PREFIX as JOURNAL_PREFIX
 from coordinator_server.storage.segments.segment import SUFFIX
-from coordinator_server.topics.catalog import TopicCatalog, from_base64, to_base64
+from coordinator_server.topics.catalog import TopicCatalog, from_base64
+from coordinator_server.topics.catalog_file import to_base64
 from coordinator_server.topics.directories import METADATA_FILE
 
 UNFINISHED: Final = ".exporting"
@@ -65,7 +71,8 @@ def import_log(
             for way in ways:
                 _mark(way.target, topic_id)
             _identify(building, _properties(sources[0]), node_id)
-            TopicCatalog(building, _KnownId(topic_id), offsets_partitions=partitions)
+            SYSTEM_FILES.replace(building / STARTS_FILE, format_starts(0))
+            TopicCatalog(building, _KnownId(topic_id), offsets_partitions=partitions, is_new=True)
     return copied
 
 
@@ -283,8 +290,7 @@ def _identify(data: Path, source: dict[str, str], node_id: int) -> None:
         "node.id": str(node_id),
         "directory.id": to_base64(SystemIds().topic_id()),
     }
-    text = "".join(f"{name}={value}\n" for name, value in lines.items())
-    SYSTEM_FILES.replace(data / META_FILE, text.encode())
+    SYSTEM_FILES.replace(data / META_FILE, format_meta(lines))
 
 
 class _KnownId:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.exceptions import Exit
 
-from coordinator_server.commandline import PATH, fail
-from coordinator_server.wording import words
+from coordinator_server.commandline import PATH, fail, say
+from coordinator_server.wording import printable_json, words
 
 if TYPE_CHECKING:
     from coordinator_server.logcopy import Copied
@@ -58,9 +58,23 @@ def _segments(path: Path | None, data: Path | None, partition: int | None) -> li
         if logtool.has_journal(data):
             click.echo(HAS_JOURNAL, err=True)
         chosen = logtool.partitions(data, partition)
+        if partition is None and data is not None:
+            chosen = [each for each in chosen if _has_segments(each)]
         return [segment for each in chosen for segment in logtool.segments(each)]
     except FileNotFoundError as error:
         fail(words(error), code=2)
+
+
+def _has_segments(directory: Path) -> bool:
+    """Whether a partition has segments; that one has none keeps nobody from the others."""
+    from coordinator_server import logtool
+
+    try:
+        logtool.segments(directory)
+    except FileNotFoundError as error:
+        say(f"note: {words(error)}", err=True)
+        return False
+    return True
 
 
 def _say_what_is_not_read(segments: Sequence[Path]) -> None:
@@ -69,7 +83,7 @@ def _say_what_is_not_read(segments: Sequence[Path]) -> None:
     click.echo(READS_ONLY, err=True)
     for directory in dict.fromkeys(segment.parent for segment in segments):
         for left in mending.unfinished(directory):
-            click.echo(f"note: {directory / left} {OF_COMPACTION}", err=True)
+            say(f"note: {directory / left} {OF_COMPACTION}", err=True)
 
 
 @log.command()
@@ -92,7 +106,8 @@ def dump(path: Path | None, data: Path | None, partition: int | None) -> None:
             for batch in logtool.batches(segment):
                 for record in logtool.records(batch):
                     place = {"partition": segment.parent.name} if data is not None else {}
-                    click.echo(json.dumps(place | logtool.describe(record), ensure_ascii=False))
+                    told = json.dumps(place | logtool.describe(record), ensure_ascii=False)
+                    click.echo(printable_json(told))
         except Malformed as error:
             fail(f"{segment}, position {batch.position}, offset {record.offset}: {error}")
         except (CorruptLog, OSError) as error:
@@ -106,26 +121,37 @@ def dump(path: Path | None, data: Path | None, partition: int | None) -> None:
 def verify(path: Path | None, data: Path | None, partition: int | None) -> None:
     """Check every batch and decode every record; exit with 1 if anything is wrong.
 
-    PATH is a segment file or a partition's directory.
+    PATH is a segment file or a partition's directory. With --data every file is checked that a
+    start reads: the journal and the logs of topics, too.
     """
-    from coordinator_server import logtool
+    from coordinator_server import logtool, verification
+    from coordinator_server.repairing_files import MADE_ANEW
     from coordinator_server.storage.base import CorruptLog
+    from coordinator_server.storage.segments.recovery import repair_command, repair_files_command
 
     found = _segments(path, data, partition)
     _say_what_is_not_read(found)
-    count, wrong = 0, []
+    count = 0
+    wrong: list[str] = []
     with _progress(logtool.total_size(found)) as progress:
         for segment in found:
             try:
                 count += logtool.verify(segment, progress)
             except (CorruptLog, OSError) as error:
                 wrong.append(words(error))
-    for each in wrong:
-        click.echo(f"error: {each}", err=True)
+    others: list[str] = []
+    if data is not None and partition is None:
+        # A damaged segment is known already.
+        others = [each for each in verification.check_directory(data) if each not in wrong]
+    for each in (*wrong, *others):
+        say(f"error: {each}", err=True)
     if wrong:
-        click.echo("coordinator-server log repair --dry-run shows what can be kept", err=True)
+        say(f"{repair_command(found[0].parent)} shows what can be kept", err=True)
+    if data is not None and any(name in each for each in others for name in MADE_ANEW):
+        say(f"{repair_files_command(data)} shows which files can be made anew", err=True)
+    if wrong or others:
         raise Exit(1)
-    click.echo(f"{count} records in {len(found)} segments are sound")
+    say(f"{count} records in {len(found)} segments are sound")
 
 
 @contextmanager
@@ -178,9 +204,9 @@ def _end_compaction(directory: Path, *, really: bool) -> None:
     names = mending.unfinished(directory)
     if names and really:
         mending.finish_compaction(directory)
-        click.echo(f"{directory}: ended an interrupted compaction ({', '.join(names)})")
+        say(f"{directory}: ended an interrupted compaction ({', '.join(names)})")
     elif names:
-        click.echo(f"{directory}: an interrupted compaction is ended first ({', '.join(names)})")
+        say(f"{directory}: an interrupted compaction is ended first ({', '.join(names)})")
 
 
 def _repair(segment: Path, *, really: bool) -> int:
@@ -193,7 +219,7 @@ def _repair(segment: Path, *, really: bool) -> int:
     if really and places:
         # From the back, so that positions before stay what they are.
         for place in reversed(places):
-            click.echo(f"kept the bytes in {mending.repair(place)}")
+            say(f"kept the bytes in {mending.repair(place)}")
     return len(places)
 
 
@@ -205,6 +231,21 @@ def _describe(place: "Damage", *, really: bool) -> str:
     return f"{place}\n  {place.cut} bytes ({offsets}) {what}; {rest}"
 
 
+def _check_is_data(data: Path) -> None:
+    """End the command if a directory has nothing of a server: no lock is left in it then."""
+    from coordinator_server.storage.segments.directory_files import META_FILE, made_after
+
+    if not data.is_dir():
+        fail(f"{data}: expected a data directory", code=2)
+    try:
+        names = [each.name for each in data.iterdir()]
+        if META_FILE in names or made_after(data, names, META_FILE):
+            return
+    except OSError as error:
+        fail(words(error))
+    fail(f"{data}: no log, journal or {META_FILE}, expected a data directory", code=2)
+
+
 @log.command()
 @_data_option
 @click.option(
@@ -212,34 +253,84 @@ def _describe(place: "Damage", *, really: bool) -> str:
 )
 def checkpoint(data: Path, accept_loss: bool) -> None:
     """Put what a crash has left in the journal into the segments: plain Kafka directories then."""
-    from coordinator_server import logtool
+    from coordinator_server import accepting_loss, logtool
     from coordinator_server.storage.segments.journal_names import owners
+    from coordinator_server.storage.segments.recovery import Recovery
     from coordinator_server.storage.segments.shares import WHOLE, empty_journal, take_over
+    from coordinator_server.topics.catalog import FILE_NAME
+    from coordinator_server.topics.catalog_reading import CorruptCatalog, topic_ids_in
 
     found = 0
+    recovery = Recovery.TRUNCATE if accept_loss else Recovery.STRICT
 
-    def say(event: str, **fields: object) -> None:
+    def tell(event: str, **fields: object) -> None:
         nonlocal found
         found += 1
         details = ", ".join(f"{name} {value}" for name, value in fields.items())
-        click.echo(f"{event.replace('_', ' ')}: {details}", err=event != "journal_replayed")
+        say(f"{event.replace('_', ' ')}: {details}", err=event != "journal_replayed")
 
-    if not data.is_dir():
-        fail(f"{data}: expected a data directory", code=2)
+    _check_is_data(data)
     try:
+        # A directory of plain partitions has none.
+        ids = topic_ids_in(data) if (data / FILE_NAME).exists() else None
         with logtool.held(data):
             left = [
                 owner
                 for owner in owners(data)
-                if not empty_journal(data, owner, say, fills_gaps=accept_loss)
+                if not empty_journal(data, owner, tell, recovery=recovery, topic_ids=ids)
             ]
+            if accept_loss and not left and not accepting_loss.accept_loss(data, tell):
+                fail("some logs are damaged besides; see coordinator-server log repair --dry-run")
             if not left:
-                take_over(data, [WHOLE], say)
-    except OSError as error:
+                take_over(data, [WHOLE], tell, recovery=recovery, topic_ids=ids)
+    except (OSError, CorruptCatalog) as error:
         fail(words(error))
     if left:
-        fail("the journal is kept for the logs above; mend them and run this again")
+        fail(
+            "the journal is kept for the logs above; mend them and run this again, or go on "
+            "without what is lost: --accept-loss"
+        )
     click.echo("the journal was empty" if not found else "the journal is empty now")
+
+
+@log.command("repair-files")
+@_data_option
+@click.option("--cluster-id", help="For meta.properties, if that has to be made anew.")
+@click.option("--node-id", type=click.IntRange(min=0), default=1, help="For the same.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be made anew.")
+@click.option("--yes", is_flag=True, help="Do it.")
+def repair_files(
+    data: Path, cluster_id: str | None, node_id: int, dry_run: bool, yes: bool
+) -> None:
+    """Make files anew that are missing or damaged: meta.properties, topics.json and others.
+
+    The command makes topics.json of the directories of partitions, and what marks a directory of
+    topics.json. A damaged file is kept beside the new one, with `.damaged` behind its name.
+    """
+    from coordinator_server import logtool, repairing_files
+    from coordinator_server.config.kinds import CLUSTER_ID
+
+    if dry_run == yes:
+        fail("expected either --dry-run or --yes", code=2)
+    try:
+        cluster_id = None if cluster_id is None else CLUSTER_ID.parse(cluster_id)
+    except ValueError:
+        fail(f"--cluster-id {cluster_id}: expected {CLUSTER_ID.takes}", code=2)
+    _check_is_data(data)
+    try:
+        with logtool.held(data):
+            found = list(repairing_files.repairs(data, cluster_id=cluster_id, node_id=node_id))
+            for each in found:
+                say(each.why)
+                say(f"  {'made' if yes else 'would be made'} anew{each.note and f'; {each.note}'}")
+                if yes:
+                    repairing_files.mend(each)
+    except (OSError, repairing_files.CannotRepair) as error:
+        fail(words(error))
+    if not found:
+        say("nothing is missing or damaged")
+    elif dry_run:
+        say("nothing was changed; --yes does it")
 
 
 @log.command("import")
@@ -280,12 +371,12 @@ def import_(
     copied = _copied(sources, run, "importing")
     _tell_of(copied, into)
     for kind, count in sorted(copied.unknown.items()):
-        click.echo(f"{count} records of type {kind} are kept; this server skips them")
+        say(f"{count} records of type {kind} are kept; this server skips them")
     if copied.open_transactions:
         fate = "ended as aborted" if abort_open else "open: their offsets stay pending for ever"
-        click.echo(f"{copied.open_transactions} transactions were {fate}")
+        say(f"{copied.open_transactions} transactions were {fate}")
     if partitions != 50:
-        click.echo(f"run the server with offsets.topic.num.partitions={partitions}")
+        say(f"run the server with offsets.topic.num.partitions={partitions}")
 
 
 @log.command()
@@ -333,4 +424,4 @@ def _copied(
 
 def _tell_of(copied: "Copied", into: Path) -> None:
     what = f"{copied.records} records in {copied.partitions} partitions"
-    click.echo(f"{what} are in {into}")
+    say(f"{what} are in {into}")

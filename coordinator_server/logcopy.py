@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from coordinator_server import logtool
+from coordinator_server.accepting_loss import empty_batches
 from coordinator_server.logtool import Progress
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import SYSTEM_FILES
@@ -74,6 +75,7 @@ class _Copy:
         for segment in logtool.segments(self._way.source):
             if int(segment.stem) < self._end:
                 raise CorruptLog(f"{segment} begins before offset {self._end}, where one ends")
+            self._close_gap(last, int(segment.stem))
             last = self._way.target / (segment.name + self._way.suffix)
             with last.open("wb") as file:
                 for batch in logtool.batches(segment):
@@ -89,6 +91,17 @@ class _Copy:
         self._copied.open_transactions += len(self._open)
         epochs = f"0\n1\n0 {self._first_offset()}\n"
         SYSTEM_FILES.replace(self._way.target / (EPOCHS_FILE + self._way.suffix), epochs.encode())
+
+    def _close_gap(self, before: Path | None, base: int) -> None:
+        """Let a segment end where the next begins: a broker's compaction does not see to that.
+
+        So a segment that is lost later is noticed.
+        """
+        if before is not None and self._end < base:
+            with before.open("ab") as file:
+                file.write(empty_batches(self._end, base))
+                file.flush()
+                os.fsync(file.fileno())
 
     def _first_offset(self) -> int:
         return int(logtool.segments(self._way.source)[0].stem)

@@ -1,35 +1,37 @@
 """The parts' own settings, as they follow from the configuration of the server."""
 
 from pathlib import Path
-from typing import Final
 
 from coordinator_server.config import Config
 from coordinator_server.group.context import Limits
+from coordinator_server.machine_memory import available_memory, default_client_memory
+from coordinator_server.net.memory import MemoryBudget
 from coordinator_server.observe.findings import FlappingLimits
 from coordinator_server.observe.groupseries import GroupChoice
 from coordinator_server.storage.segments.cleaner import CleanerSettings
-
-MOST_TOKEN_CHARS: Final = 65_536
+from coordinator_server.tokenfile import token_in
 
 
 def admin_token(config: Config) -> str | None:
     """The token of the settings or of the file they name, None if there is none.
 
-    Raises OSError; ValueError for a file that is no text, has no token in it or is too large.
+    Raises ValueError, with the setting in it, for a file that cannot be read, is no text, has no
+    token in it or is too large.
     """
     if not config.admin_token_file:
         return config.admin_token or None
-    with Path(config.admin_token_file).open(encoding="utf-8") as file:
-        text = file.read(MOST_TOKEN_CHARS + 1)
-    if len(text) > MOST_TOKEN_CHARS:
-        raise ValueError(
-            f"admin.token.file={config.admin_token_file}: more than {MOST_TOKEN_CHARS} characters, "
-            "expected a token"
-        )
-    token = text.strip()
-    if not token:
-        raise ValueError(f"admin.token.file={config.admin_token_file}: empty, expected a token")
-    return token
+    try:
+        return token_in(Path(config.admin_token_file))
+    except ValueError as error:
+        raise ValueError(f"admin.token.file={config.admin_token_file}: {error}") from error
+
+
+def client_memory(config: Config) -> MemoryBudget:
+    """The memory that the data of all clients may take."""
+    limit = config.queued_max_request_bytes
+    if limit < 0:
+        return MemoryBudget()
+    return MemoryBudget(limit or default_client_memory(available_memory(), config.workers))
 
 
 def limits(config: Config, max_append_bytes: int) -> Limits:
@@ -37,6 +39,8 @@ def limits(config: Config, max_append_bytes: int) -> Limits:
     return Limits(
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         group_max_size=config.group_max_size,
+        member_metadata_max_bytes=config.group_max_member_metadata_bytes,
+        max_groups=config.group_max_groups,
         offset_metadata_max_chars=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         max_append_bytes=max_append_bytes,

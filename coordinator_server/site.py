@@ -2,19 +2,24 @@
 
 import contextlib
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from coordinator_server.config import Config
 from coordinator_server.net.directory import StaticDirectory
 from coordinator_server.ports import Directory, Ids
-from coordinator_server.storage.segments.directory import DataDirectory, HeldDirectory
-from coordinator_server.storage.segments.journal import Report
+from coordinator_server.storage.segments.directory import DataDirectory, GuardedDirectory
+from coordinator_server.storage.segments.files import Files
+from coordinator_server.storage.segments.guard import GuardedFiles
+from coordinator_server.storage.segments.recovery import Recovery
+from coordinator_server.storage.segments.reporting import Report
 from coordinator_server.storage.segments.shares import WHOLE, Share, await_nobody, take_over
 from coordinator_server.topics.catalog import TopicCatalog
+from coordinator_server.topics.catalog_interface import Catalog
+from coordinator_server.topics.catalog_reading import topic_ids_in
 from coordinator_server.topics.directories import sweep
-from coordinator_server.topics.service import Catalog
+from coordinator_server.topics.limits import PartitionLimits
 
 
 class BoundDirectory(Directory, Protocol):
@@ -31,7 +36,7 @@ class Site:
 
     node_id: int
     share: Share
-    data: HeldDirectory
+    data: GuardedDirectory
     """Closed by the server."""
     catalog: Catalog
     directory: BoundDirectory
@@ -55,15 +60,28 @@ def hold(config: Config) -> DataDirectory:
     return data
 
 
-def open_catalog(config: Config, ids: Ids) -> TopicCatalog:
+def open_catalog(config: Config, ids: Ids, files: Files) -> TopicCatalog:
     """The topics of a data directory, with those that are declared.
 
     Raises OSError, ValueError, CorruptCatalog, TopicError.
     """
     partitions = config.offsets_topic_num_partitions
-    catalog = TopicCatalog(config.log_dirs, ids, offsets_partitions=partitions)
+    limits = PartitionLimits(config.max_partitions_per_topic, config.max_partitions_total)
+    catalog = TopicCatalog(
+        config.log_dirs, ids, offsets_partitions=partitions, files=files, limits=limits
+    )
     catalog.declare(config.topics)
     return catalog
+
+
+def take_over_all(config: Config, shares: Sequence[Share], report: Report, files: Files) -> None:
+    """Give shares, which are all, what earlier ones have left, by the topics that are known.
+
+    Raises Unsettled, OSError, CorruptCatalog; ValueError if the catalog is missing.
+    """
+    ids = topic_ids_in(config.log_dirs)
+    recovery = Recovery(config.log_recovery)
+    take_over(config.log_dirs, shares, report, files, recovery=recovery, topic_ids=ids)
 
 
 def alone(config: Config, ids: Ids, report: Report) -> Site:
@@ -74,9 +92,10 @@ def alone(config: Config, ids: Ids, report: Report) -> Site:
     data = hold(config)
     with contextlib.ExitStack() as undo:
         undo.callback(data.close)
-        take_over(config.log_dirs, [WHOLE], report)
+        files = GuardedFiles(data.guard)
+        take_over_all(config, [WHOLE], report, files)
         sweep(config.log_dirs)
         directory = StaticDirectory(config.node_id, data.cluster_id, config.advertised())
-        site = Site(config.node_id, WHOLE, data, open_catalog(config, ids), directory)
+        site = Site(config.node_id, WHOLE, data, open_catalog(config, ids, files), directory)
         undo.pop_all()
     return site

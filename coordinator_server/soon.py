@@ -6,7 +6,9 @@ one turn of the loop: a turn each would look at all sockets in between.
 """
 
 import asyncio
+from asyncio import CancelledError
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 Soon = Callable[[Callable[[], object]], None]
@@ -28,21 +30,32 @@ class SoonInLoop:
     def __call__(self, call: Callable[[], object]) -> None:
         """See Soon."""
         if not self._is_awaited:
-            self._is_awaited = True
             asyncio.get_running_loop().call_soon(self._run)
+            self._is_awaited = True
         self._due.append(call)
 
     def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        for _ in range(STEPS):
-            due, self._due = self._due, []
-            for call in due:
-                try:
-                    call()
-                except Exception as error:  # noqa: BLE001 - others must not miss their turn
-                    context = {"message": "what was put off has failed", "exception": error}
-                    loop.call_exception_handler(context)
-            if not self._due:
-                self._is_awaited = False
-                return
-        loop.call_soon(self._run)
+        self._is_awaited = True
+        try:
+            for _ in range(STEPS):
+                due, self._due = self._due, []
+                for call in due:
+                    try:
+                        call()
+                    except (Exception, CancelledError) as error:  # noqa: BLE001 - see _failed
+                        _failed(error)
+                if not self._due:
+                    return
+        finally:
+            # If the loop does not take it, the next call asks anew.
+            self._is_awaited = False
+            if self._due:
+                asyncio.get_running_loop().call_soon(self._run)
+                self._is_awaited = True
+
+
+def _failed(error: BaseException) -> None:
+    """Log the failure of a call; others must not miss their turn, whatever goes wrong here."""
+    with suppress(Exception, CancelledError):
+        context = {"message": "a deferred call has failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)

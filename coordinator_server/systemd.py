@@ -8,7 +8,10 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final, Self
+
+from coordinator_server.tasks import TaskKeeper
 
 LOOK_SECONDS: Final = 1.0
 """How often it is looked whether there is something to tell."""
@@ -80,7 +83,9 @@ class Notifier:
 
 
 @asynccontextmanager
-async def told_to_systemd(partitions: Partitions) -> AsyncIterator[Callable[[], None]]:
+async def told_to_systemd(
+    partitions: Partitions, tasks: TaskKeeper
+) -> AsyncIterator[Callable[[], None]]:
     """Keep systemd informed, if this process runs under it; yields what tells of the stop.
 
     The watchdog is fed until the end of the block: a stop takes its time, too.
@@ -89,7 +94,7 @@ async def told_to_systemd(partitions: Partitions) -> AsyncIterator[Callable[[], 
     if notifier is None:
         yield lambda: None
         return
-    telling = asyncio.get_running_loop().create_task(notifier.run(partitions))
+    telling = tasks.keep("systemd notifier", partial(notifier.run, partitions))
     try:
         yield notifier.stopping
     finally:

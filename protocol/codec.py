@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from protocol.api_keys import ApiKey
-from protocol.decoder import Decoder, compile_decoder
+from protocol.decoder import Decoder, SlicedDecoder, compile_decoder, compile_sliced_decoder
 from protocol.encoder import Encoder, PartsEncoder, compile_encoder, compile_parts_encoder
 from protocol.schema import Api
 from protocol.tails import Bodies, Heads, Tails
@@ -62,6 +62,13 @@ def request_decoder(api_key: int, version: int) -> Decoder:
 
         decode = LeaderSyncs(version, decode).decode
     return Heads(api.request, numbers, tails, decode).decode
+
+
+@cache
+def sliced_request_decoder(api_key: int, version: int) -> SlicedDecoder:
+    """Reads the body of a large request, element by element; raises UnknownApi."""
+    api = _checked(api_key, version)
+    return compile_sliced_decoder(api.request, version, flexible=api.is_flexible(version))
 
 
 _ALIKE: Final[dict[int, tuple[int, int]]] = {

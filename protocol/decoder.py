@@ -7,7 +7,7 @@ left before anything is allocated. A single read may pass the end of the frame, 
 buffer, and the last statement of the function finds out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from struct import Struct as Format
 from struct import error as StructError  # noqa: N812 - it is a class
@@ -22,6 +22,7 @@ from protocol.decoding import (
     null,
     skip,
     skip_tagged_fields,
+    too_many,
     uvarint,
 )
 from protocol.errors import Malformed
@@ -31,6 +32,19 @@ from protocol.tails import Tails
 
 Decoder = Callable[[bytes, int, int], Any]
 """(buffer, start, end) -> message; bytes from `end` on are not part of it."""
+
+SlicedDecoder = Callable[[bytes, int, int, int, int], Generator[None, None, tuple[Any, int]]]
+"""(buffer, start, end, elements, entries) -> steps that return (message, elements left).
+
+`elements` is how many elements all arrays and sections of tagged fields may have together,
+`entries` how many the arrays of the message itself may have. They are counted before they are read.
+"""
+
+SLICE_ELEMENTS = 512
+"""Array elements that a sliced decoder reads before it yields."""
+
+SLICE_BYTES = 1 << 16
+"""Bytes after which it yields, too: text that is no UTF-8 takes long to repair."""
 
 
 def minimal_size(entity: type[Any], version: int, flexible: bool) -> int:
@@ -65,6 +79,7 @@ _HELPERS: tuple[Callable[..., Any], ...] = (
     bad_count,
     skip_tagged_fields,
     skip,
+    too_many,
 )
 
 
@@ -91,6 +106,26 @@ def compile_decoder(
     return source.compile("decode", f"decoder of {title}")
 
 
+def compile_sliced_decoder(entity: type[Any], version: int, *, flexible: bool) -> SlicedDecoder:
+    """A decoder of large bodies: it counts what it reads, and yields now and then."""
+    title = f"{entity.__name__} v{version}"
+    source = Source()
+    source.refer("Malformed", Malformed)
+    source.refer("StructError", StructError)
+    with source.block("def decode(b, p, end, left, entries):"):
+        source.line("start, most, most_entries = p, left, entries")
+        source.line(f"read, next_p = 0, p + {SLICE_BYTES}")
+        with source.block("if 0:"):
+            source.line("yield")  # a generator, also of a message without an array
+        with source.block("try:"):
+            _SlicedWriter(source, version, flexible).whole(entity, None)
+        with source.block("except (IndexError, StructError):"):
+            source.line(f"raise Malformed(f'{title} ends early: {{end - start}} bytes') from None")
+        with source.block("except Malformed as error:"):
+            source.line(f"raise type(error)(f'{title}: {{error}}') from None")
+    return source.compile("decode", f"sliced decoder of {title}")
+
+
 class _Writer:
     """Writes the statements that read one message.
 
@@ -111,7 +146,19 @@ class _Writer:
         """Read a message that has to end at `end`."""
         made = self.entity(entity) if tails is None else self._in_two_parts(entity, tails)
         self._end()
-        self.source.line(f"return {made}")
+        self.source.line(f"return {self._result(made)}")
+
+    def _result(self, made: str) -> str:
+        return made
+
+    def _counted(self, count: str) -> None:
+        """Hold so many more elements against a bound; a decoder of small bodies has none."""
+
+    def _counted_array(self, count: str) -> None:
+        """Hold the elements of an array of the message itself against a bound of their own."""
+
+    def _rest(self) -> None:
+        """Yield if enough has been read since the last time; see `_SlicedWriter`."""
 
     def _end(self) -> None:
         self.flush()
@@ -279,12 +326,15 @@ class _Writer:
         size = max(_minimal(one, self.version, self.flexible), 1)
         with self.source.block(f"if not 0 <= {count} * {size} <= end - p:"):
             self.source.line(f"raise bad_count({path!r}, {count}, end - p)")
+        self._counted(count)
+        self._counted_array(count)
         if isinstance(wire, Fixed) and wire.code != "16s":
             self.source.line(f"{name} = list(unpack_from(f'>{{{count}}}{wire.code}', b, p))")
             self.source.line(f"p += {count} * {wire.size}")
             return
         self.source.line(f"{name} = []")
         with self.source.block(f"for _ in range({count}):"):
+            self._rest()
             value = self.value(one, path)
             self.flush()
             self.source.line(f"{name}.append({value})")
@@ -295,6 +345,7 @@ class _Writer:
         for name, field in tagged.items():
             self.source.line(f"{name} = {self._default(field)}")
         with self.source.block(f"if {count}:"):
+            self._counted("max(uvarint(b, p - 1)[0], 0)")
             if not tagged:
                 self.source.line("p = skip_tagged_fields(b, p - 1, end)")
                 return
@@ -316,6 +367,42 @@ class _Writer:
             branch = "elif"
         with self.source.block("else:"):
             self.source.line("p = skip(p, end, size)")
+
+
+class _SlicedWriter(_Writer):
+    """Writes a generator that counts elements before it reads them, and yields between them."""
+
+    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+        super().__init__(source, version, flexible)
+        self._depth = 0
+
+    def _result(self, made: str) -> str:
+        return f"{made}, left"
+
+    def _counted(self, count: str) -> None:
+        self.source.line(f"left -= {count}")
+        with self.source.block("if left < 0:"):
+            self.source.line("raise too_many('array elements', most)")
+
+    def _counted_array(self, count: str) -> None:
+        if self._depth > 1:
+            return
+        self.source.line(f"entries -= {count}")
+        with self.source.block("if entries < 0:"):
+            self.source.line("raise too_many('entries', most_entries)")
+
+    def _elements(
+        self, element: Wire | type[Any], hint: str, path: str, name: str, count: str
+    ) -> None:
+        self._depth += 1
+        super()._elements(element, hint, path, name, count)
+        self._depth -= 1
+
+    def _rest(self) -> None:
+        with self.source.block(f"if read >= {SLICE_ELEMENTS} or p > next_p:"):
+            self.source.line("yield")
+            self.source.line(f"read, next_p = 0, p + {SLICE_BYTES}")
+        self.source.line("read += 1")
 
 
 def _decode(wire: Variable) -> str:

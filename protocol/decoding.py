@@ -8,7 +8,7 @@ import codecs
 import re
 from typing import Final
 
-from protocol.errors import Malformed
+from protocol.errors import Malformed, TooManyElements
 
 MAX_STRING: Final = 0x7FFF
 """The longest string in bytes, also where the length could say more."""
@@ -65,6 +65,11 @@ def bad_count(name: str, count: int, left: int) -> Malformed:
     if count < 0:
         return null(name)
     return Malformed(f"{name} claims {count} elements in {max(left, 0)} bytes")
+
+
+def too_many(what: str, most: int) -> TooManyElements:
+    """The refusal of a message with more elements than are served."""
+    return TooManyElements(f"more than {most} {what}, at most {most} are served in one request")
 
 
 def long_string(buffer: bytes, at: int, name: str, nullable: bool) -> tuple[str | None, int]:

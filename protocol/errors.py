@@ -7,6 +7,10 @@ class Malformed(ValueError):
     """Bytes from outside that are not what the schema says; the text names what and where."""
 
 
+class TooManyElements(Malformed):
+    """A message of more array elements than are served; the rest of it was not looked at."""
+
+
 class ErrorCode(IntEnum):
     """Every error code of Kafka 4.1, by the names in `org.apache.kafka.common.protocol.Errors`."""
 

@@ -10,6 +10,7 @@ Frame = tuple[bytes, int, int]
 _SIZE: Final = Struct(">i")
 SIZE_BYTES: Final = _SIZE.size
 """Of a frame's length."""
+UNBOUNDED: Final = 1 << 62
 _size_of: Final = _SIZE.unpack_from
 
 
@@ -38,7 +39,7 @@ class FrameSplitter:
     connection.
     """
 
-    __slots__ = ("_collected", "_max_bytes", "_missing", "_prefix", "is_amid")
+    __slots__ = ("_collected", "_max_bytes", "_missing", "_prefix", "at", "completed", "is_amid")
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -47,22 +48,43 @@ class FrameSplitter:
         self._missing = 0
         self.is_amid = False
         """Whether the next chunk begins within a frame."""
+        self.completed = 0
+        """How many frames that came in pieces are complete."""
+        self.at = 0
+        """Where in the last chunk it stopped, when that had more than the frames asked for."""
 
     @property
     def buffered(self) -> int:
         """The bytes kept of an incomplete frame, its length included."""
         return len(self._prefix) + (0 if self._collected is None else 4 + self._collected.tell())
 
-    def feed(self, data: bytes) -> list[Frame]:
-        """The frames that are complete with this chunk.
+    @property
+    def announced(self) -> int:
+        """Size of the incomplete frame, 0 without one or before its length is known."""
+        return 0 if self._collected is None else self._collected.tell() + self._missing
+
+    def drop(self) -> None:
+        """Forget the incomplete frame; the splitter is of no use after."""
+        self._prefix, self._collected = b"", None
+
+    def feed(self, data: bytes, at: int = 0, most: int = UNBOUNDED) -> list[Frame]:
+        """The frames that are complete with this chunk, taken from `at` on.
+
+        If there are more than `most` of them, `self.at` is where the rest begins, which has to be
+        fed next; otherwise it is 0.
 
         Raises:
             FrameError: a length is negative or above the limit. The splitter is of no use after.
         """
         frames: list[Frame] = []
-        at = self._resume(data, frames) if self.is_amid else 0
+        self.at = 0
+        if self.is_amid:
+            at = self._resume(data, frames)
         available = len(data)
         while available - at >= 4:
+            if len(frames) >= most:
+                self.at = at
+                return frames
             size: int = _size_of(data, at)[0]
             if not 0 <= size <= self._max_bytes:
                 raise FrameError(size, self._max_bytes, frames)
@@ -94,6 +116,7 @@ class FrameSplitter:
             frame = self._collected.getvalue()
             self._collected = None
             self.is_amid = False
+            self.completed += 1
             frames.append((frame, 0, len(frame)))
         return len(taken)
 
@@ -110,6 +133,7 @@ class FrameSplitter:
             self._collect(data[at:], size)
             return len(data)
         self.is_amid = False
+        self.completed += 1
         frames.append((data, at, at + size))
         return at + size
 

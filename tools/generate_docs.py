@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from coordinator_server.cli import run
-from coordinator_server.config.model import OWN, PROPERTIES, Property
+from coordinator_server.config.model import PROPERTIES, Property
+from coordinator_server.config.own import OWN
 from coordinator_server.config.sources import DEV_SETTINGS
 from tools.apis_page import apis_page
 from tools.compatibility_page import compatibility_page

@@ -15,11 +15,11 @@ import (
 )
 
 type options struct {
-	address, mode                                            string
-	connections, inFlight, partitions, members, count, avoid int
-	seconds, warmup, every                                   time.Duration
-	pids                                                     []int
-	run                                                      int64
+	address, mode                                                   string
+	connections, inFlight, partitions, members, count, avoid, share int
+	seconds, warmup, every                                          time.Duration
+	pids                                                            []int
+	run                                                             int64
 }
 
 // groupName is new in every run, and not of the partition of the log that is to be avoided.
@@ -44,13 +44,14 @@ var modes = map[string]func(options) (summary, error){
 	"heartbeat": func(o options) (summary, error) { return steady(o, askHeartbeat) },
 	"commit":    func(o options) (summary, error) { return steady(o, askCommit) },
 	"fetch":     func(o options) (summary, error) { return steady(o, askFetch) },
+	"fetch-all": func(o options) (summary, error) { return steady(o, askFetchAll) },
 	"create":    create,
 	"storm":     storm,
 	"rebalance": rebalance,
 	"paced":     paced,
 }
 
-const modeNames = "heartbeat, commit, fetch, create, storm, rebalance or paced"
+const modeNames = "heartbeat, commit, fetch, fetch-all, create, storm, rebalance or paced"
 
 func parsed() options {
 	o := options{run: time.Now().UnixNano()}
@@ -61,6 +62,7 @@ func parsed() options {
 	flag.IntVar(&o.partitions, "partitions", 1, "commit, fetch: partitions of a request")
 	flag.IntVar(&o.members, "members", 100, "rebalance: members of the group, each with a connection")
 	flag.IntVar(&o.count, "count", 1000, "create, storm, rebalance: how many groups, connections, rebalances")
+	flag.IntVar(&o.share, "share", 1, "heartbeat: members of each connection, each with a group of its own")
 	flag.IntVar(&o.avoid, "avoid", -1, "the partition of the log that no group is to be in")
 	flag.DurationVar(&o.every, "every", 10*time.Millisecond, "paced: how often each connection sends a heartbeat")
 	flag.DurationVar(&o.seconds, "time", 3*time.Second, "heartbeat, commit, fetch, paced: how long to measure")

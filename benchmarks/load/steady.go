@@ -12,7 +12,8 @@ import (
 type question struct {
 	frame  []byte
 	answer []byte
-	offset int // where the frame has the offset to commit, which counts up; 0: it has none
+	offset int      // where the frame has the offset to commit, which counts up; 0: it has none
+	shared [][]byte // frames of all members that share the connection, sent by turns; nil: one member
 }
 
 func askHeartbeat(m *member, _ int) question {
@@ -61,7 +62,21 @@ func askCommit(m *member, partitions int) question {
 		w.noTags()
 		w.noTags()
 	})
-	return question{frame, answer, at}
+	return question{frame: frame, answer: answer, offset: at}
+}
+
+// askFetchAll asks for every offset of the group without naming topics.
+func askFetchAll(m *member, partitions int) question {
+	q := fetchOf(m, partitions, firstOffset)
+	q.frame = request(offsetFetch, func(w *writer) {
+		w.count(1)
+		w.text(m.group)
+		w.null() // topics
+		w.noTags()
+		w.int8(0) // pending transactions do not matter
+		w.noTags()
+	})
+	return q
 }
 
 func askFetch(m *member, partitions int) question {
@@ -167,6 +182,9 @@ func (p *pump) ask(times int, now time.Time) error {
 	for ; times > 0; times-- {
 		p.last++
 		p.sent[int(p.last)%p.inFlight] = now
+		if p.shared != nil {
+			p.frame = p.shared[int(p.last)%len(p.shared)]
+		}
 		binary.BigEndian.PutUint32(p.frame[idInRequest:], uint32(p.last))
 		if p.offset > 0 {
 			p.asked++
@@ -249,7 +267,10 @@ func newPumps(o options, ask func(*member, int) question) ([]*pump, error) {
 			return nil, err
 		}
 		pumps[i] = newPump(m, ask(m, o.partitions), o.inFlight)
-		if o.mode == "fetch" {
+		if err := pumps[i].share(o, i); err != nil {
+			return nil, err
+		}
+		if o.mode == "fetch" || o.mode == "fetch-all" {
 			commit := newPump(m, askCommit(m, o.partitions), 1)
 			commit.asked = -1
 			commit.owed = m.last + 1
@@ -260,6 +281,22 @@ func newPumps(o options, ask func(*member, int) question) ([]*pump, error) {
 		pumps[i].owed = m.last + 1
 	}
 	return pumps, nil
+}
+
+// share has further members join over the connection, each in a group of its own.
+func (p *pump) share(o options, number int) error {
+	if o.mode != "heartbeat" || o.share < 2 {
+		return nil
+	}
+	p.shared = [][]byte{p.frame}
+	for len(p.shared) < o.share {
+		other := &member{connection: p.connection, group: o.groupName(number + o.connections*len(p.shared))}
+		if err := other.settle(); err != nil {
+			return err
+		}
+		p.shared = append(p.shared, askHeartbeat(other, 0).frame)
+	}
+	return nil
 }
 
 // checkCommitted fetches the last acknowledged offset back.

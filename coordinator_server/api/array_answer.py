@@ -22,13 +22,23 @@ _AT_ONCE: Final = 256
 """Elements that are joined in one step."""
 
 
-def around(call: Call, empty: Any, count: int) -> tuple[bytes, bytes]:
-    """What comes before and behind an array, the last field of a response that is empty so far."""
+def around(call: Call, empty: Any, count: int, behind: int = 0) -> tuple[bytes, bytes]:
+    """The bytes before and behind an array of `count` elements, given a response without any.
+
+    `behind` is the size of the fields that follow the array, without tagged ones.
+    """
     body = response_encoder(call.api_key, call.version)(empty)
-    if is_flexible(call.api_key, call.version):
+    return around_empty(body, is_flexible(call.api_key, call.version), count, behind)
+
+
+def around_empty(body: bytes, flexible: bool, count: int, behind: int) -> tuple[bytes, bytes]:
+    """As `around`, of what ends with an empty array and `behind` bytes of other fields."""
+    if flexible:
         # The empty array and no tagged fields take a byte each.
-        return body[:-2] + uvarint(count + 1), b"\0"
-    return body[:-4] + struct.pack(">i", count), b""
+        end = len(body) - behind - 1
+        return body[: end - 1] + uvarint(count + 1), body[end:]
+    end = len(body) - behind
+    return body[: end - 4] + struct.pack(">i", count), body[end:]
 
 
 class ArrayAnswer:
@@ -53,6 +63,7 @@ class ArrayAnswer:
             return
         self._elements[index] = element
         self._size += len(element)
+        self._work.size = self._size
         self._missing -= 1
         if self._size > MOST_BYTES:
             self._elements.clear()

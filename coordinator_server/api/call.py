@@ -1,5 +1,6 @@
 """One request in progress, as an API module sees it."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from coordinator_server.ports import Caller
@@ -30,11 +31,20 @@ class Call(Protocol):
         """As `answer_body`, of a body that is too large to be copied into one."""
         ...
 
+    def may_grow(self, size: int, go_on: Callable[[], None]) -> bool:
+        """Whether the response, of which `size` bytes are made, may be made longer now.
+
+        False: `go_on` is called once there is memory for more, which is never if the client goes
+        away before. To be asked before long responses are made, and as they grow; a size of 0 after
+        others says that what there was is dropped.
+        """
+        ...
+
     def answer_nothing(self) -> None:
         """Go on to the next request without an answer (Produce with acks=0)."""
         ...
 
-    def failed(self, bug: Exception) -> None:
+    def failed(self, bug: BaseException) -> None:
         """Making the answer has raised: say so in the log, and answer with an error."""
         ...
 

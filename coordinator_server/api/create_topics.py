@@ -15,11 +15,13 @@ from coordinator_server.api.authorized_operations import CLUSTER_NAME
 from coordinator_server.api.call import Call
 from coordinator_server.api.controller import is_controller
 from coordinator_server.api.services import Services
-from coordinator_server.ports import Operation, Resource
+from coordinator_server.pace import Pace
+from coordinator_server.ports import Operation, Resource, TopicInfo
+from coordinator_server.topics.catalog_interface import Catalog
 from coordinator_server.topics.configs import check_configs
 from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.limits import MAX_PARTITIONS_PER_REQUEST
 from coordinator_server.topics.names import CLUSTER_METADATA_TOPIC
-from coordinator_server.topics.service import MAX_PARTITIONS_PER_REQUEST
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreatableTopic,
@@ -36,25 +38,55 @@ Plan = int | TopicError
 """The partitions a topic is to have, or why it is refused."""
 
 
-def handle(call: Call, request: CreateTopicsRequest, services: Services) -> CreateTopicsResponse:
+async def handle(
+    call: Call, request: CreateTopicsRequest, services: Services
+) -> CreateTopicsResponse:
     """Create what can be created, with one write, and answer for every name once."""
     if not is_controller(call, services):
         return refuse(request, ErrorCode.NOT_CONTROLLER, call.version)
     mentions = Counter(topic.name for topic in request.topics)
     if _asked_partitions(request, mentions, services) > MAX_PARTITIONS_PER_REQUEST:
         return _refuse_all(mentions, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
-    plans = {
-        topic.name: _plan(call, topic, mentions[topic.name], services) for topic in request.topics
-    }
-    sound = [(name, plan) for name, plan in plans.items() if isinstance(plan, int)]
-    if not request.validate_only:
-        try:
-            services.topics.catalog.create(sound)
-        except OSError as failure:
-            return _refuse_all(mentions, ErrorCode.KAFKA_STORAGE_ERROR, f"Not stored: {failure}")
-    return CreateTopicsResponse(
-        topics=[_result(call, name, plan, services) for name, plan in plans.items()]
-    )
+    catalog = services.topics.catalog
+    pace = Pace(services.clock)
+    plans: dict[str, Plan] = {}
+    reserved: list[TopicInfo] = []
+    try:
+        for topic in request.topics:
+            if pace.is_over():
+                await pace.rest()
+            if topic.name in plans:
+                continue
+            plan = _plan(call, topic, mentions[topic.name], services)
+            if not isinstance(plan, TopicError):
+                plan = _reserve(topic.name, plan, catalog, reserved)
+            plans[topic.name] = plan
+        if request.validate_only:
+            catalog.release(reserved)
+        else:
+            created, reserved = reserved, []
+            await catalog.create_reserved(created)
+    except OSError as failure:
+        return _refuse_all(mentions, ErrorCode.KAFKA_STORAGE_ERROR, f"Not stored: {failure}")
+    except BaseException:
+        # A client that goes away ends its request: nothing stays reserved.
+        catalog.release(reserved)
+        raise
+    results = []
+    for name, plan in plans.items():
+        if pace.is_over():
+            await pace.rest()
+        results.append(_result(call, name, plan, services))
+    return CreateTopicsResponse(topics=results)
+
+
+def _reserve(name: str, partitions: int, catalog: Catalog, reserved: list[TopicInfo]) -> Plan:
+    """Reserve the name and partitions of a topic: other requests are served before it is made."""
+    try:
+        reserved.append(catalog.reserve(name, partitions))
+    except TopicError as refusal:
+        return refusal
+    return partitions
 
 
 def refuse(request: CreateTopicsRequest, error: ErrorCode, _version: int) -> CreateTopicsResponse:

@@ -6,13 +6,14 @@ Errors, their order and their words are those of Kafka's `ControllerApis`.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from uuid import UUID
 
 from coordinator_server.api.authorized_operations import CLUSTER_NAME
 from coordinator_server.api.call import Call
 from coordinator_server.api.controller import is_controller
 from coordinator_server.api.services import Services
+from coordinator_server.pace import Pace
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.topics.errors import TopicError
 from protocol.errors import ErrorCode
@@ -24,6 +25,9 @@ from protocol.messages.delete_topics import (
 )
 
 ZERO_ID = bytes(16)
+UNKNOWN_TOPIC = "This server does not host this topic-partition."
+ATTEMPTS = 10
+"""To delete topics of which others delete some at the same time."""
 
 Key = tuple[str | None, bytes]
 """How a client names a topic: by its name or by its id."""
@@ -38,7 +42,10 @@ async def handle(
     mentions = Counter((state.name, state.topic_id) for state in _states(request))
     results: list[DeletableTopicResult] = []
     doomed: dict[str, TopicInfo] = {}
+    pace = Pace(services.clock)
     for key, count in mentions.items():
+        if pace.is_over():
+            await pace.rest()
         try:
             topic = _find(call, key, count, services)
             _check_once(topic, doomed)
@@ -46,14 +53,38 @@ async def handle(
             results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id.bytes))
         except TopicError as refusal:
             results.append(_failed(key, refusal.error, str(refusal)))
-    try:
-        await services.topics.delete(list(doomed))
-    except OSError as failure:
-        for result in results:
-            if result.name in doomed:
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                result.error_message = f"Not stored: {failure}"
+    await _delete(doomed, results, services)
     return DeleteTopicsResponse(responses=results)
+
+
+async def _delete(
+    doomed: dict[str, TopicInfo], results: Iterable[DeletableTopicResult], services: Services
+) -> None:
+    """Delete topics, and tell in their results what could not be deleted."""
+    for _ in range(ATTEMPTS):
+        # Others have had turns, and may have deleted some of them.
+        for result in results:
+            topic = doomed.get(result.name or "")
+            if topic is not None and services.image.by_id(topic.topic_id) is None:
+                del doomed[topic.name]
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                result.error_message = UNKNOWN_TOPIC
+        try:
+            await services.topics.delete(list(doomed))
+        except TopicError:
+            await services.topics.catalog.settle()
+        except OSError as failure:
+            for result in results:
+                if result.name in doomed:
+                    result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                    result.error_message = f"Not stored: {failure}"
+            return
+        else:
+            return
+    for result in results:
+        if result.name in doomed:
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+            result.error_message = "Others are deleting the same topics."
 
 
 def refuse(request: DeleteTopicsRequest, error: ErrorCode, _version: int) -> DeleteTopicsResponse:
@@ -92,7 +123,7 @@ def _find(call: Call, key: Key, mentions: int, services: Services) -> TopicInfo:
     if topic is None:
         raise TopicError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            "This server does not host this topic-partition.",
+            UNKNOWN_TOPIC,
         )
     if topic.internal:
         raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' is internal.")

@@ -5,20 +5,22 @@ v5: flexible. v6: GROUP_ID_NOT_FOUND and an error message; before, a group that 
 described as Dead, without an error (KIP-1043).
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from coordinator_server.api.array_answer import ArrayAnswer
+from coordinator_server.api.array_answer import ArrayAnswer, around_empty
 from coordinator_server.api.authorized_operations import authorized_operations
 from coordinator_server.api.call import Call
 from coordinator_server.api.in_turns import InTurns
 from coordinator_server.api.refusing import not_authorized
 from coordinator_server.api.services import Services
-from coordinator_server.group.effects import Described, Refuse, Result
+from coordinator_server.group.effects import Described, DescribedMember, Refuse, Result
 from coordinator_server.group.events import Describe
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import CallbackTicket
 from protocol.codec import part_encoder
 from protocol.errors import ErrorCode
+from protocol.headers import is_flexible
 from protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -27,7 +29,10 @@ from protocol.messages.describe_groups import (
 )
 
 DEAD = "Dead"
+FIRST_WITH_OPERATIONS = 3
 FIRST_WITH_NOT_FOUND = 6
+MEMBERS_AT_ONCE = 100
+"""A group of more members is written in steps: 5,000 of them take tens of milliseconds."""
 
 
 def handle(call: Call, request: DescribeGroupsRequest, services: Services) -> None:
@@ -40,10 +45,13 @@ def handle(call: Call, request: DescribeGroupsRequest, services: Services) -> No
         else:
             error = not_authorized(call, services, Operation.DESCRIBE, group_id)
             refused.append(_failed(group_id, error))
-    work = InTurns(services.clock, call.failed)
+    work = InTurns(services.clock, call.failed, call.may_grow)
     empty = DescribeGroupsResponse()
     answer = ArrayAnswer(call, empty, len(refused) + len(allowed), work)
     write = part_encoder(DescribedGroup, call.api_key, call.version)
+
+    def finish(index: int, element: bytes) -> None:
+        answer.put(len(refused) + index, element)
 
     def put(index: int, result: Result) -> None:
         group_id = allowed[index]
@@ -52,7 +60,13 @@ def handle(call: Call, request: DescribeGroupsRequest, services: Services) -> No
             described.authorized_operations = authorized_operations(
                 services.authorizer, call.caller, Resource.GROUP, group_id
             )
-        answer.put(len(refused) + index, write(described))
+        if isinstance(result, Described) and len(result.members) > MEMBERS_AT_ONCE:
+            pieces = partial(finish, index)
+            work.add(_written(call, write(described), result.members, pieces))
+            return
+        if isinstance(result, Described):
+            described.members = [_member(member) for member in result.members]
+        finish(index, write(described))
 
     def ask(index: int) -> None:
         ticket = CallbackTicket(partial(put, index), call.failed)
@@ -92,15 +106,33 @@ def _described(version: int, group_id: str, result: Result) -> DescribedGroup:
         group_state=result.state,
         protocol_type=result.protocol_type,
         protocol_data=result.protocol_name,
-        members=[
-            DescribedGroupMember(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                member_metadata=member.metadata,
-                member_assignment=member.assignment,
-            )
-            for member in result.members
-        ],
     )
+
+
+def _member(member: DescribedMember) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata,
+        member_assignment=member.assignment,
+    )
+
+
+def _written(
+    call: Call,
+    group: bytes,
+    members: Sequence[DescribedMember],
+    finish: Callable[[bytes], None],
+) -> Iterator[None]:
+    """Write the members of a large group, given the encoded group without any."""
+    write = part_encoder(DescribedGroupMember, call.api_key, call.version)
+    behind = 4 if call.version >= FIRST_WITH_OPERATIONS else 0
+    flexible = is_flexible(call.api_key, call.version)
+    before, after = around_empty(group, flexible, len(members), behind)
+    pieces = [before]
+    for member in members:
+        pieces.append(write(_member(member)))
+        yield
+    finish(b"".join([*pieces, after]))

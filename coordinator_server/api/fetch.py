@@ -12,6 +12,7 @@ offset is the high watermark.
 from typing import NamedTuple
 
 from coordinator_server.api.call import Call
+from coordinator_server.api.memory import Growth
 from coordinator_server.api.partitions import check_partition
 from coordinator_server.api.services import Services
 from coordinator_server.pace import Pace
@@ -69,6 +70,7 @@ async def handle(call: Call, request: FetchRequest, services: Services) -> Fetch
             min_bytes=request.min_bytes,
             max_bytes=request.max_bytes,
             committed=request.isolation_level == READ_COMMITTED,
+            memory=Growth(call),
         )
     )
     response = FetchResponse()

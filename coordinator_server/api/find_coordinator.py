@@ -7,11 +7,15 @@ Errors are those of Kafka's `KafkaApis.getCoordinator`. There are no share group
 refused in every version as Kafka refuses them before v6.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
+from coordinator_server.api.array_answer import ArrayAnswer
 from coordinator_server.api.call import Call
+from coordinator_server.api.in_turns import InTurns
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
+from protocol.codec import part_encoder
 from protocol.coordinator_answers import coordinator_found
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import (
@@ -24,6 +28,10 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 FIRST_BATCHED: Final = 4
+
+AT_ONCE: Final = 256
+"""Keys that are looked up before others have their turn."""
+
 _DESCRIBE: Final = Operation.DESCRIBE
 _GROUP: Final = Resource.GROUP
 _NONE: Final = ErrorCode.NONE
@@ -50,12 +58,27 @@ def handle(
 def _answer_each(
     call: Call, request: FindCoordinatorRequest, services: Services
 ) -> FindCoordinatorResponse | None:
-    found = [_find(call, request.key_type, key, services) for key in request.coordinator_keys]
+    keys = request.coordinator_keys
+    if len(keys) > AT_ONCE:
+        _answer_many(call, request.key_type, keys, services)
+        return None
+    found = [_find(call, request.key_type, key, services) for key in keys]
     if len(found) == 1 and not found[0].error_code:
         one = found[0]
         call.answer_body(coordinator_found(call.version, one.key, one.node_id, one.host, one.port))
         return None
     return FindCoordinatorResponse(coordinators=found)
+
+
+def _answer_many(call: Call, key_type: int, keys: Sequence[str], services: Services) -> None:
+    work = InTurns(services.clock, call.failed)
+    answer = ArrayAnswer(call, FindCoordinatorResponse(), len(keys), work)
+    write = part_encoder(Coordinator, call.api_key, call.version)
+
+    def put(index: int) -> None:
+        answer.put(index, write(_find(call, key_type, keys[index], services)))
+
+    work.add(map(put, range(len(keys))))
 
 
 def refuse(

@@ -34,7 +34,7 @@ def handle(call: Call, request: HeartbeatRequest, services: Services) -> None:
         _answer(call, empty_group_id(call, services, request.member_id))
     else:
         event = Heartbeat(
-            CallbackTicket(partial(_deliver, call)),
+            CallbackTicket(partial(_deliver, call), call.failed),
             request.member_id,
             request.group_instance_id,
             request.generation_id,

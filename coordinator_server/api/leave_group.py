@@ -8,17 +8,23 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from coordinator_server.api.array_answer import ArrayAnswer
 from coordinator_server.api.call import Call
+from coordinator_server.api.in_turns import InTurns
 from coordinator_server.api.refusing import empty_group_id, not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Left, LeftMember, Refuse, Result
 from coordinator_server.group.events import Leave, LeavingMember
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import CallbackTicket
+from protocol.codec import part_encoder
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 FIRST_BATCHED: Final = 3
+
+AT_ONCE: Final = 64
+"""Members that leave before others have their turn: so many take about a millisecond."""
 
 
 def handle(call: Call, request: LeaveGroupRequest, services: Services) -> LeaveGroupResponse | None:
@@ -37,7 +43,10 @@ def handle(call: Call, request: LeaveGroupRequest, services: Services) -> LeaveG
         if call.version >= FIRST_BATCHED
         else [LeavingMember(request.member_id, None)]
     )
-    ticket = CallbackTicket(partial(_deliver, call, members))
+    if len(members) > AT_ONCE:
+        _ManyLeave(call, group_id, members, services).begin()
+        return None
+    ticket = CallbackTicket(partial(_deliver, call, members), call.failed)
     services.coordinator.submit(group_id, Leave(ticket, members))
     return None
 
@@ -47,31 +56,67 @@ def refuse(_request: LeaveGroupRequest, error: ErrorCode, _version: int) -> Leav
     return LeaveGroupResponse(error_code=error)
 
 
+class _ManyLeave:
+    """Lets very many members go, some at a time: each is a change of the group with a log line.
+
+    The group begins one rebalance with the first of them, as with all at once.
+    """
+
+    __slots__ = ("_answer", "_call", "_group_id", "_members", "_services", "_work", "_write")
+
+    def __init__(
+        self, call: Call, group_id: str, members: list[LeavingMember], services: Services
+    ) -> None:
+        self._call = call
+        self._group_id = group_id
+        self._members = members
+        self._services = services
+        self._work = InTurns(services.clock, call.failed)
+        self._answer = ArrayAnswer(call, LeaveGroupResponse(), len(members), self._work)
+        self._write = part_encoder(MemberResponse, call.api_key, call.version)
+
+    def begin(self) -> None:
+        """Ask the group about some after the other."""
+        self._work.add(map(self._ask, range(0, len(self._members), AT_ONCE)))
+
+    def _ask(self, first: int) -> None:
+        some = self._members[first : first + AT_ONCE]
+        ticket = CallbackTicket(partial(self._put, first, some), self._call.failed)
+        self._services.coordinator.submit(self._group_id, Leave(ticket, some))
+
+    def _put(self, first: int, asked: list[LeavingMember], result: Result) -> None:
+        if isinstance(result, Refuse) and result.error != ErrorCode.UNKNOWN_MEMBER_ID:
+            self._work.stop()
+            self._call.answer(LeaveGroupResponse(error_code=result.error))
+            return
+        for index, member in enumerate(_left_members(asked, result), start=first):
+            self._answer.put(index, self._write(_response_of(member)))
+
+
 def _deliver(call: Call, asked: list[LeavingMember], result: Result) -> None:
-    if isinstance(result, Left):
-        call.answer(_left(call.version, result.members))
-        return
-    assert isinstance(result, Refuse)
-    if result.error == ErrorCode.UNKNOWN_MEMBER_ID:
-        # There is no such group, which is an error of each member.
-        unknown = [
-            LeftMember(member.member_id, member.group_instance_id, result.error) for member in asked
-        ]
-        call.answer(_left(call.version, unknown))
-    else:
+    if isinstance(result, Refuse) and result.error != ErrorCode.UNKNOWN_MEMBER_ID:
         call.answer(LeaveGroupResponse(error_code=result.error))
+    else:
+        call.answer(_left(call.version, _left_members(asked, result)))
+
+
+def _left_members(asked: list[LeavingMember], result: Result) -> Sequence[LeftMember]:
+    if isinstance(result, Left):
+        return result.members
+    assert isinstance(result, Refuse)
+    # There is no such group, which is an error of each member.
+    return [LeftMember(each.member_id, each.group_instance_id, result.error) for each in asked]
 
 
 def _left(version: int, members: Sequence[LeftMember]) -> LeaveGroupResponse:
     if version < FIRST_BATCHED:
         return LeaveGroupResponse(error_code=members[0].error)
-    return LeaveGroupResponse(
-        members=[
-            MemberResponse(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                error_code=member.error,
-            )
-            for member in members
-        ]
+    return LeaveGroupResponse(members=[_response_of(member) for member in members])
+
+
+def _response_of(member: LeftMember) -> MemberResponse:
+    return MemberResponse(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        error_code=member.error,
     )

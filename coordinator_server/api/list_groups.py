@@ -9,14 +9,15 @@ The answer is written a few groups at a time. It is no picture of one moment: a 
 goes meanwhile may be in it or not.
 """
 
-import asyncio
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
 from coordinator_server.api.array_answer import around
 from coordinator_server.api.authorized_operations import CLUSTER_NAME
 from coordinator_server.api.call import Call
+from coordinator_server.api.memory import Growth
 from coordinator_server.api.services import Services
+from coordinator_server.pace import Pace
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.coordinator import ListedGroup
 from protocol.api_keys import ApiKey
@@ -39,11 +40,16 @@ async def handle(
     write = part_encoder(list_groups.ListedGroup, ApiKey.LIST_GROUPS, call.version)
     filters = _folded(request.states_filter), _folded(request.types_filter)
     groups, count, parts = iter(found.groups), 0, []
+    pace, growth, size = Pace(services.clock), Growth(call), 0
     while some := list(islice(groups, AT_ONCE)):
         listed = [write(group) for group in _chosen(some, call, filters, services)]
         count += len(listed)
         parts.append(b"".join(listed))
-        await asyncio.sleep(0)
+        size += len(parts[-1])
+        if growth.is_due(size):
+            await growth.allowed(size)
+        if pace.is_over():
+            await pace.rest()
     before, behind = around(call, ListGroupsResponse(), count)
     call.answer_parts([before, *parts, behind])
     return None

@@ -10,7 +10,9 @@ reads committed records: a log of `__consumer_offsets` taken over from Kafka may
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
+from coordinator_server.api.array_answer import around, around_empty
 from coordinator_server.api.call import Call
 from coordinator_server.api.partitions import check_partition
 from coordinator_server.api.services import Services
@@ -18,7 +20,9 @@ from coordinator_server.pace import Pace
 from coordinator_server.ports import Operation, TopicInfo
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.service import LEADER_EPOCH
+from protocol.codec import part_encoder
 from protocol.errors import ErrorCode
+from protocol.headers import is_flexible
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -34,21 +38,28 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 
+SMALL = 200
+"""Partitions of a response that is encoded in one turn of the event loop."""
+
+AT_ONCE = 64
+"""Partitions of a larger one that are encoded before the time is looked at."""
+
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 """Since which version a negative timestamp has a meaning."""
 
 
 async def handle(
     call: Call, request: ListOffsetsRequest, services: Services
-) -> ListOffsetsResponse:
+) -> ListOffsetsResponse | None:
     """Answer for every partition once, each with its own error."""
-    mentions = Counter(
-        (topic.name, partition.partition_index)
-        for topic in request.topics
-        for partition in topic.partitions
-    )
     committed = request.isolation_level == READ_COMMITTED
     pace = Pace(services.clock)
+    mentions: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for partition in topic.partitions:
+            if pace.is_over():
+                await pace.rest()
+            mentions[topic.name, partition.partition_index] += 1
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
         of_topic = answers.setdefault(topic.name, {})
@@ -61,12 +72,40 @@ async def handle(
                 of_topic[index] = await _answer(
                     call, topic.name, partition, duplicate, services, committed=committed
                 )
+    topics = [(name, list(of_topic.values())) for name, of_topic in answers.items()]
+    if len(mentions) > SMALL:
+        await _send(call, topics, pace)
+        return None
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(name=name, partitions=list(of_topic.values()))
-            for name, of_topic in answers.items()
+            ListOffsetsTopicResponse(name=name, partitions=partitions)
+            for name, partitions in topics
         ]
     )
+
+
+async def _send(
+    call: Call, topics: Sequence[tuple[str, Sequence[ListOffsetsPartitionResponse]]], pace: Pace
+) -> None:
+    """Answer with a large response; others have their turns while it is encoded."""
+    key, version = call.api_key, call.version
+    flexible = is_flexible(key, version)
+    write_topic = part_encoder(ListOffsetsTopicResponse, key, version)
+    write = part_encoder(ListOffsetsPartitionResponse, key, version)
+    before, after = around(call, ListOffsetsResponse(), len(topics))
+    parts: list[bytes] = [before]
+    for name, partitions in topics:
+        empty = write_topic(ListOffsetsTopicResponse(name=name))
+        head, tail = around_empty(empty, flexible, len(partitions), 0)
+        parts.append(head)
+        for at in range(0, len(partitions), AT_ONCE):
+            parts.append(b"".join([write(each) for each in partitions[at : at + AT_ONCE]]))
+            if pace.is_over():
+                await pace.rest()
+        parts.append(tail)
+        if pace.is_over():
+            await pace.rest()
+    call.answer_parts([*parts, after])
 
 
 def refuse(request: ListOffsetsRequest, error: ErrorCode, _version: int) -> ListOffsetsResponse:

@@ -11,9 +11,12 @@ A topic that is made on first use is in the answer at once: Kafka makes it behin
 says UNKNOWN_TOPIC_OR_PARTITION the first time, which costs every client a retry.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 from uuid import UUID
 
+from coordinator_server.api.array_answer import around
 from coordinator_server.api.authorized_operations import (
     CLUSTER_NAME,
     NOT_ASKED,
@@ -21,7 +24,10 @@ from coordinator_server.api.authorized_operations import (
     cluster_operations,
 )
 from coordinator_server.api.call import Call
+from coordinator_server.api.memory import Growth
+from coordinator_server.api.metadata_topics import TopicWriter
 from coordinator_server.api.services import Services
+from coordinator_server.pace import Pace
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.topics.names import INTERNAL_TOPICS, why_invalid
 from coordinator_server.topics.service import LEADER_EPOCH
@@ -36,24 +42,93 @@ from protocol.messages.metadata import (
 )
 
 ZERO_ID = bytes(16)
+FIRST_OPERATIONS: Final = 8
+LAST_CLUSTER_OPERATIONS: Final = 10
+FIRST_WITH_ERROR: Final = 13
+
+SMALL: Final = 256
+"""Topics and partitions up to which a response is made at once."""
+
+PIECE_BYTES: Final = 65_536
+"""Size to which the pieces of a large response are joined."""
 
 
-def handle(call: Call, request: MetadataRequest, services: Services) -> MetadataResponse:
+async def handle(
+    call: Call, request: MetadataRequest, services: Services
+) -> MetadataResponse | None:
     """Answer with the nodes and the topics that were asked for."""
     asked = request.topics
     all_topics = asked is None or (call.version == 0 and not asked)
     if asked is not None and not all_topics and _is_invalid(call.version, asked):
         return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
+    pace = Pace(services.clock)
     if asked is None or all_topics:
-        topics = _all_topics(call, services)
+        topics = await _all_topics(call, services, pace)
     elif any(topic.topic_id != ZERO_ID for topic in asked):
-        topics = _by_id(call, asked, services)
+        topics = await _by_id(call, asked, services, pace)
     else:
         names = dict.fromkeys(topic.name or "" for topic in asked)
-        topics = _by_name(call, names, request.allow_auto_topic_creation, services)
-    if request.include_topic_authorized_operations:
-        _add_topic_operations(call, topics, services)
-    return _response(call, request, topics, services)
+        topics = await _by_name(call, names, request.allow_auto_topic_creation, services, pace)
+    if len(topics) <= SMALL and _is_small(topics):
+        for message, known in topics:
+            if known is not None:
+                message.partitions = [
+                    _partition(_leader(call, services, known.name, index), index)
+                    for index in range(known.partitions)
+                ]
+            _add_operations(call, request, message, services)
+        return _response(call, request, [message for message, _ in topics], services)
+    await _send(call, request, topics, services, pace)
+    return None
+
+
+class _Answered(NamedTuple):
+    """A topic of the response."""
+
+    message: MetadataResponseTopic
+    """Without partitions."""
+    known: TopicInfo | None
+    """The topic that has the partitions; None for one that is refused."""
+
+
+def _is_small(topics: Iterable[_Answered]) -> bool:
+    return sum(1 + (known.partitions if known else 0) for _, known in topics) <= SMALL
+
+
+async def _send(
+    call: Call,
+    request: MetadataRequest,
+    topics: Sequence[_Answered],
+    services: Services,
+    pace: Pace,
+) -> None:
+    """Answer with a large response; others have their turns while it is encoded."""
+    version = call.version
+    writer = TopicWriter(version, partial(_leader, call, services), _partition)
+    empty = _response(call, request, [], services)
+    behind = 4 if FIRST_OPERATIONS <= version <= LAST_CLUSTER_OPERATIONS else 0
+    behind += 2 if version >= FIRST_WITH_ERROR else 0
+    before, after = around(call, empty, len(topics), behind)
+    parts: list[bytes] = [before]
+    some: list[bytes] = []
+    size = total = 0
+    growth = Growth(call)
+    for message, known in topics:
+        _add_operations(call, request, message, services)
+        pieces = (
+            (writer.whole(message),) if known is None else writer.pieces(version, message, known)
+        )
+        for piece in pieces:
+            some.append(piece)
+            size += len(piece)
+            if size > PIECE_BYTES:
+                parts.append(b"".join(some))
+                total += size
+                some, size = [], 0
+                await growth.allowed(total)
+            if pace.is_over():
+                await pace.rest()
+    call.answer_parts([*parts, *some, after])
 
 
 def refuse(request: MetadataRequest, error: ErrorCode, _version: int) -> MetadataResponse:
@@ -71,52 +146,60 @@ def _is_invalid(version: int, asked: Iterable[MetadataRequestTopic]) -> bool:
     return any(topic.name is None and topic.topic_id == ZERO_ID for topic in asked)
 
 
-def _all_topics(call: Call, services: Services) -> list[MetadataResponseTopic]:
-    return [
-        _described(call, topic, services)
-        for topic in services.image.topics().values()
-        if _may_describe(call, topic.name, services)
-    ]
+async def _all_topics(call: Call, services: Services, pace: Pace) -> list[_Answered]:
+    answer = []
+    # Changes replace the mapping, they do not disturb who goes over this one.
+    for topic in services.image.topics().values():
+        if pace.is_over():
+            await pace.rest()
+        if _may_describe(call, topic.name, services):
+            answer.append(_described(topic))
+    return answer
 
 
-def _by_id(
-    call: Call, asked: Iterable[MetadataRequestTopic], services: Services
-) -> list[MetadataResponseTopic]:
+async def _by_id(
+    call: Call, asked: Iterable[MetadataRequestTopic], services: Services, pace: Pace
+) -> list[_Answered]:
     answer = []
     for topic_id in dict.fromkeys(t.topic_id for t in asked if t.topic_id != ZERO_ID):
+        if pace.is_over():
+            await pace.rest()
         topic = services.image.by_id(UUID(bytes=topic_id))
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID
         elif not _may_describe(call, topic.name, services):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
-            answer.append(_described(call, topic, services))
+            answer.append(_described(topic))
             continue
-        answer.append(MetadataResponseTopic(error_code=error, name=None, topic_id=topic_id))
+        refused = MetadataResponseTopic(error_code=error, name=None, topic_id=topic_id)
+        answer.append(_Answered(refused, None))
     return answer
 
 
-def _by_name(
-    call: Call, names: Iterable[str], allow_creation: bool, services: Services
-) -> list[MetadataResponseTopic]:
+async def _by_name(
+    call: Call, names: Iterable[str], allow_creation: bool, services: Services, pace: Pace
+) -> list[_Answered]:
     answer, missing = [], []
     for name in names:
+        if pace.is_over():
+            await pace.rest()
         if not _may_describe(call, name, services):
             answer.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, internal=False))
         elif (topic := services.image.get(name)) is not None:
-            answer.append(_described(call, topic, services))
+            answer.append(_described(topic))
         elif why_invalid(name) is not None:
             answer.append(_failed(name, ErrorCode.INVALID_TOPIC_EXCEPTION))
         else:
             missing.append(name)
-    if allow_creation and services.config.auto_create_topics_enable:
-        answer += _created(call, missing, services)
+    if missing and allow_creation and services.config.auto_create_topics_enable:
+        answer += await _created(call, missing, services, pace)
     else:
         answer += [_failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in missing]
     return answer
 
 
-def _created(call: Call, names: list[str], services: Services) -> list[MetadataResponseTopic]:
+async def _created(call: Call, names: list[str], services: Services, pace: Pace) -> list[_Answered]:
     may_create = services.authorizer.allowed(
         call.caller, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME
     )
@@ -129,15 +212,17 @@ def _created(call: Call, names: list[str], services: Services) -> list[MetadataR
             answer.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             wanted.append(name)
-    too_many = services.topics.auto_create(wanted, services.config.num_partitions)
+    too_many = await services.topics.auto_creation.create(wanted, services.config.num_partitions)
     for name in wanted:
+        if pace.is_over():
+            await pace.rest()
         topic = services.image.get(name)
-        if name in too_many:
+        if topic is not None:
+            answer.append(_described(topic))
+        elif name in too_many:
             answer.append(_failed(name, ErrorCode.POLICY_VIOLATION))
-        elif topic is None:
-            answer.append(_failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         else:
-            answer.append(_described(call, topic, services))
+            answer.append(_failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     return answer
 
 
@@ -145,27 +230,30 @@ def _may_describe(call: Call, name: str, services: Services) -> bool:
     return services.authorizer.allowed(call.caller, Operation.DESCRIBE, Resource.TOPIC, name)
 
 
-def _failed(name: str, error: ErrorCode, *, internal: bool | None = None) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
+def _failed(name: str, error: ErrorCode, *, internal: bool | None = None) -> _Answered:
+    message = MetadataResponseTopic(
         error_code=error,
         name=name,
         is_internal=name in INTERNAL_TOPICS if internal is None else internal,
     )
+    return _Answered(message, None)
 
 
-def _described(call: Call, topic: TopicInfo, services: Services) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
+def _described(topic: TopicInfo) -> _Answered:
+    message = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id.bytes,
         is_internal=topic.internal,
-        partitions=[
-            _partition(call, topic.name, index, services) for index in range(topic.partitions)
-        ],
     )
+    return _Answered(message, topic)
 
 
-def _partition(call: Call, topic: str, index: int, services: Services) -> MetadataResponsePartition:
+def _leader(call: Call, services: Services, topic: str, index: int) -> int | None:
     leader = services.directory.leader(topic, index, call.caller.listener)
+    return None if leader is None else leader.node_id
+
+
+def _partition(leader: int | None, index: int) -> MetadataResponsePartition:
     if leader is None:
         return MetadataResponsePartition(
             error_code=ErrorCode.LEADER_NOT_AVAILABLE,
@@ -175,21 +263,22 @@ def _partition(call: Call, topic: str, index: int, services: Services) -> Metada
         )
     return MetadataResponsePartition(
         partition_index=index,
-        leader_id=leader.node_id,
+        leader_id=leader,
         leader_epoch=LEADER_EPOCH,
-        replica_nodes=[leader.node_id],
-        isr_nodes=[leader.node_id],
+        replica_nodes=[leader],
+        isr_nodes=[leader],
     )
 
 
-def _add_topic_operations(
-    call: Call, topics: Iterable[MetadataResponseTopic], services: Services
+def _add_operations(
+    call: Call, request: MetadataRequest, topic: MetadataResponseTopic, services: Services
 ) -> None:
-    for topic in topics:
-        if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            topic.topic_authorized_operations = authorized_operations(
-                services.authorizer, call.caller, Resource.TOPIC, topic.name
-            )
+    if not request.include_topic_authorized_operations or topic.name is None:
+        return
+    if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        topic.topic_authorized_operations = authorized_operations(
+            services.authorizer, call.caller, Resource.TOPIC, topic.name
+        )
 
 
 def _response(

@@ -123,7 +123,7 @@ class Deletion:
         self._outcomes: list[Outcomes] = []
         """Of each share."""
         self._missing = 0
-        self._work = InTurns(services.clock, call.failed)
+        self._work = InTurns(services.clock, call.failed, call.may_grow)
 
     def begin(self) -> None:
         """Ask about one share after the other."""

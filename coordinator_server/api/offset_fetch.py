@@ -146,7 +146,7 @@ class Batch:
         self._queries = queries
         self._require_stable = require_stable
         self._services = services
-        self._work = InTurns(services.clock, call.failed)
+        self._work = InTurns(services.clock, call.failed, call.may_grow)
         self._answer = ArrayAnswer(call, OffsetFetchResponse(), len(queries), self._work)
         self._work.add(map(self._ask, range(len(queries))))
 
@@ -164,6 +164,7 @@ class Batch:
         pieces: list[bytes] = []
         for piece in fetched_in_pieces(self._call.version, *found):
             pieces.append(piece)
+            self._work.size += len(piece)
             yield
         self._answer.put(place, b"".join(pieces))
 
@@ -258,20 +259,22 @@ def is_long(topics: Sequence[tuple[str, Sequence[object]]]) -> bool:
 def _send(call: Call, services: Services, found: Found) -> None:
     """Answer with what was found of the only group."""
     if is_long(found.offsets):
-        InTurns(services.clock, call.failed).add(_sending(call, found))
+        work = InTurns(services.clock, call.failed, call.may_grow)
+        work.add(_sending(call, found, work))
     elif call.version >= FIRST_FLEXIBLE:
         call.answer_body(_body(call.version, [found]), found.error)
     else:
         call.answer(_response(call.version, [found]))
 
 
-def _sending(call: Call, found: Found) -> Iterator[None]:
+def _sending(call: Call, found: Found, work: InTurns) -> Iterator[None]:
     pieces: list[bytes] = []
     before, behind = b"", b""
     if call.version >= FIRST_BATCHED:
         before, behind = around(call, OffsetFetchResponse(), 1)
     for piece in fetched_in_pieces(call.version, *found):
         pieces.append(piece)
+        work.size += len(piece)
         yield
     call.answer_parts([before, *pieces, behind], found.error)
 

@@ -21,6 +21,7 @@ MOST_PARTITIONS = 10_000
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_HOST = re.compile(r"\*|(\*\.)?[a-z0-9_.-]+")
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -168,19 +169,32 @@ def _show_or_nothing(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _parse_cluster_id(text: str) -> str:
-    if len(text) > MOST_CLUSTER_ID_CHARS or "\n" in text or "\r" in text:
+def _parse_cluster_id(text: str) -> str | None:
+    """The id as `meta.properties` can keep it, None for an empty one. Raises ValueError."""
+    text = text.strip()
+    if len(text) > MOST_CLUSTER_ID_CHARS or not text.isprintable():
         raise ValueError
-    return text
+    return text or None
+
+
+def _parse_hosts(text: str) -> tuple[str, ...]:
+    hosts = tuple(part.lower() for part in _parts(text))
+    for host in hosts:
+        if not _HOST.fullmatch(host):
+            raise ValueError(f"{host!r} is no host name; ports are left out")
+    return hosts
 
 
 CLUSTER_ID = Kind(
     _parse_cluster_id,
-    f"a text of at most {MOST_CLUSTER_ID_CHARS} characters in one line",
+    f"a text of at most {MOST_CLUSTER_ID_CHARS} printable characters",
     _show_or_nothing,
 )
 TEXT = Kind(str, "a text", _show_or_nothing)
 BOOLEAN = Kind(_parse_boolean, "true or false", lambda value: str(value).lower())
+HOSTS = Kind(
+    _parse_hosts, "a list of host names, `*.example.org` or `*`, separated by commas", _joined
+)
 DIRECTORY = Kind(_parse_directory, "one directory")
 HTTP_ADDRESS = Kind(_parse_http_address, "host:port or nothing", _show_or_nothing)
 LISTENERS = Kind(parse_listeners, "a list of NAME://host:port, separated by commas", _joined)

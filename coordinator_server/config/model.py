@@ -14,6 +14,7 @@ from coordinator_server.config.kinds import (
     BOOLEAN,
     CLUSTER_ID,
     DIRECTORY,
+    HOSTS,
     HTTP_ADDRESS,
     INT_MAX,
     LISTENERS,
@@ -39,35 +40,6 @@ from coordinator_server.config.listeners import (
     port_problems,
     undialable_problems,
 )
-
-OWN = frozenset(
-    {
-        "admin.token",
-        "admin.token.file",
-        "auto.create.topics.max",
-        "cluster.id",
-        "http.listener",
-        "http.max.connections",
-        "log.flush",
-        "log.format",
-        "log.journal.bytes",
-        "log.level",
-        "metrics.aliases",
-        "metrics.groups.allow",
-        "metrics.groups.deny",
-        "metrics.groups.max.series",
-        "rebalance.flapping.max.rebalances",
-        "rebalance.flapping.window.ms",
-        "rebalance.history.max.records",
-        "rebalance.history.retention.ms",
-        "rebalance.storm.max.rebalances",
-        "topics",
-        "workers",
-        "workers.port.step",
-    }
-)
-"""Properties Kafka does not have."""
-
 
 MAX_WORKERS = 64
 """Of one data directory; more processes than any machine of this kind of load has cores."""
@@ -117,8 +89,15 @@ class Config:
     http_max_connections: int = setting(
         integer(ge=1),
         500,
-        "HTTP connections at once; what comes beyond is closed. `max.connections` does not count "
-        "them.",
+        "HTTP connections at once; beyond it the longest silent one is closed for a new one. At "
+        "most half of them, and 256, are streams of events. `max.connections` does not count them.",
+    )
+    http_allowed_hosts: tuple[str, ...] = setting(
+        HOSTS,
+        (),
+        "Names that HTTP requests may have in their Host header, `*.example.org` for all below a "
+        "name, `*` for all. Addresses, `localhost`, names without a dot, the advertised names and "
+        "this machine's are always accepted; others are answered 421, against DNS rebinding.",
     )
 
     workers: int = setting(
@@ -147,6 +126,14 @@ class Config:
     # Connections
     socket_request_max_bytes: int = setting(
         integer(ge=1), 104_857_600, "The largest request; a larger one closes its connection."
+    )
+    queued_max_request_bytes: int = setting(
+        long(ge=-1),
+        0,
+        "Memory for the data of all clients, in bytes: requests that are being received or are in "
+        "progress, and responses that were not read. Above it large requests wait. 0 takes a "
+        "quarter of the memory of the machine or control group, at most 2 GiB, shared by all "
+        "workers; -1 is no bound, Kafka's default. A request larger than this is refused.",
     )
     max_connections: int = setting(
         integer(ge=0), INT_MAX, "Connections at once, over all listeners."
@@ -177,6 +164,13 @@ class Config:
         "How much the journal takes before the logs are synced and it begins anew; there are two "
         "such files, which grow to this size as needed. 0 is no journal: then every partition's "
         "file is written on its own, and with `log.flush=commit` synced.",
+    )
+    log_recovery: Literal["strict", "truncate"] = setting(
+        one_of("strict", "truncate"),
+        "strict",
+        "What a start does where records are lost that were acknowledged: the partitions that may "
+        "have lost some are not served until they are repaired (`strict`), or they are served with "
+        "what is there, and the log says what was lost (`truncate`).",
     )
     log_roll_ms: int = setting(
         long(ge=1),
@@ -221,6 +215,17 @@ class Config:
         10_000,
         "With how many topics none is made that way any more; clients get POLICY_VIOLATION for it. "
         "CreateTopics has no such bound.",
+    )
+    max_partitions_per_topic: int = setting(
+        integer(ge=1, le=MOST_PARTITIONS),
+        MOST_PARTITIONS,
+        "Partitions of one topic at most; CreateTopics is answered INVALID_PARTITIONS beyond it.",
+    )
+    max_partitions_total: int = setting(
+        integer(ge=1),
+        200_000,
+        "Partitions of all topics together at most, however they are made; clients get "
+        "POLICY_VIOLATION beyond it. Topics that exist already are served in any case.",
     )
     num_partitions: int = setting(
         integer(ge=1, le=MOST_PARTITIONS), 1, "Partitions of a topic made without a count."
@@ -268,6 +273,18 @@ class Config:
         "How long the first rebalance of an empty group waits for more members.",
     )
     group_max_size: int = setting(integer(ge=1), INT_MAX, "Members of one group.")
+    group_max_member_metadata_bytes: int = setting(
+        integer(ge=1),
+        4_194_304,
+        "Bytes of the protocols in one JoinGroup; more is refused with INVALID_REQUEST. Not in "
+        "Kafka, where a group larger than a batch fails when its leader assigns.",
+    )
+    group_max_groups: int = setting(
+        integer(ge=1),
+        1_000_000,
+        "Groups in the memory of a process; requests that would make another one are refused with "
+        "COORDINATOR_NOT_AVAILABLE, which clients try again. Not in Kafka.",
+    )
 
     # What is told of rebalances
     rebalance_history_retention_ms: int = setting(
@@ -336,6 +353,12 @@ class Config:
             told.get(own.name) or (own if own.host else own._replace(host=socket.gethostname()))
             for own in self.listeners
         )
+
+    def http_names(self) -> tuple[str, ...]:
+        """The names under which HTTP may be asked, beside those that no stranger can own."""
+        told = [listener.host for listener in (*self.advertised_listeners, *self.listeners)]
+        own = [] if self.http_listener is None else [self.http_listener.host]
+        return (*self.http_allowed_hosts, *(host for host in (*own, *told) if host))
 
     def _worker_problems(self) -> Iterable[tuple[str, str]]:
         if self.workers > self.offsets_topic_num_partitions:

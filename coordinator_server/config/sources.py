@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from coordinator_server.config.kafka_names import KAFKA_NAMES
 from coordinator_server.config.listeners import parse_listeners
-from coordinator_server.config.model import OWN, PROPERTIES, Config
+from coordinator_server.config.model import PROPERTIES, Config
+from coordinator_server.config.own import OWN
 from coordinator_server.config.properties import parse_properties
 
 DEV_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "true"}

@@ -33,6 +33,8 @@ class Rule(StrEnum):
     COMMIT_TOO_LARGE = "commit_too_large"
     TEXT_TOO_LONG = "text_too_long"
     METADATA_TOO_LONG = "metadata_too_long"
+    MEMBER_METADATA_TOO_LARGE = "member_metadata_too_large"
+    TOO_MANY_GROUPS = "too_many_groups"
     COMMIT_WITHOUT_MEMBERSHIP = "commit_without_membership"
     TOPIC_SUBSCRIBED = "topic_subscribed"
     TOPIC_UNKNOWN = "topic_unknown"

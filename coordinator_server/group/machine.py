@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from coordinator_server.group.classic.describe import describe
 from coordinator_server.group.classic.invariants import broken_rules
-from coordinator_server.group.classic.join import join, refuse_texts
+from coordinator_server.group.classic.join import join, refuse_metadata, refuse_texts
 from coordinator_server.group.classic.members import heartbeat, kick, leave, renew
 from coordinator_server.group.classic.rebalance import (
     end_rebalance,
@@ -138,6 +138,12 @@ class Group(GroupMemory):
         """When to send a Tick, at the latest (monotonic milliseconds); NEVER if nothing is due."""
         return NEVER if self.classic is None else self.classic.purgatory.wake
 
+    @property
+    def has_nothing_to_end(self) -> bool:
+        """Whether it has no member, whose requests may be parked, and no rebalance under way."""
+        classic = self.classic
+        return classic is None or (not classic.members and classic.history.rebalance is None)
+
     def take_parked(self) -> list[Token]:
         """The tokens of parked requests, which the group forgets: the tenure answers them."""
         return [] if self.classic is None else self.classic.take_parked()
@@ -164,7 +170,7 @@ def _join(group: Group, event: Join, ctx: Context, out: Effects) -> None:
 
     Kafka writes an Empty group down at once, for its own snapshots.
     """
-    refusal = refuse_texts(group.group_id, event)
+    refusal = refuse_texts(group.group_id, event) or refuse_metadata(event, ctx)
     if refusal is not None:
         out.reply(event.token, refusal)
         return

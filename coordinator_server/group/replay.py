@@ -7,7 +7,7 @@ the tenure, and after a load the group is what `restore` makes of its record.
 
 from collections.abc import Collection
 
-from coordinator_server.group.alike import intern
+from coordinator_server.group.alike import text_alike
 from coordinator_server.group.classic.state import (
     ClassicGroup,
     ClassicGroupState,
@@ -98,8 +98,8 @@ def restore(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
             written.assignment,
         )
         group.add(member, value.protocol_type, None)
-    group.protocol_type = intern(value.protocol_type) or None
-    group.protocol_name = None if value.protocol is None else intern(value.protocol)
+    group.protocol_type = text_alike(value.protocol_type) or None
+    group.protocol_name = None if value.protocol is None else text_alike(value.protocol)
     group.generation = value.generation
     group.leader = (
         value.leader if value.leader in group.members else next(iter(group.members), None)

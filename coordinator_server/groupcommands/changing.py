@@ -8,7 +8,7 @@ from urllib.parse import quote
 import click
 from click.exceptions import Exit
 
-from coordinator_server.commandline import fail
+from coordinator_server.commandline import fail, say
 from coordinator_server.groupcommands.httpapi import (
     Problem,
     change,
@@ -73,7 +73,7 @@ def kick(
     change(url, "POST", path, body, read_token(token, token_file))
     done = {"group": group, "member_id": member or None, "group_instance_id": instance}
     if not show({**done, "error": "NONE"}, form):
-        click.echo(f"{member or instance} is no longer in group {group}")
+        say(f"{member or instance} is no longer in group {group}")
 
 
 @groups.command()
@@ -95,7 +95,7 @@ def rebalance(
     path = f"{group_path(group)}/rebalance"
     change(url, "POST", path, {"reason": reason}, read_token(token, token_file))
     if not show({"group": group, "error": "NONE"}, form):
-        click.echo(f"group {group} rebalances")
+        say(f"group {group} rebalances")
 
 
 @groups.command()

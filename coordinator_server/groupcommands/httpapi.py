@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from coordinator_server.commandline import fail
 from coordinator_server.groupcommands.options import DEFAULT_URL, URL_VARIABLE
+from coordinator_server.tokenfile import token_in
 
 if TYPE_CHECKING:
     from urllib.error import HTTPError
@@ -26,9 +27,9 @@ def read_token(token: str | None, file: Path | None) -> str | None:
     if file is None:
         return token
     try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"--token-file {file}: {getattr(error, 'strerror', None) or error}", code=2)
+        return token_in(file)
+    except ValueError as error:
+        fail(f"--token-file {file}: {error}", code=2)
 
 
 class Problem(Exception):

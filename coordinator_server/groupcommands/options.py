@@ -70,5 +70,9 @@ def show(form: Any, chosen: Format) -> bool:
     elif chosen == "yaml":
         import yaml
 
-        click.echo(yaml.safe_dump(form, sort_keys=False, allow_unicode=True), nl=False)
+        text = yaml.safe_dump(form, sort_keys=False, allow_unicode=True)
+        if not text.replace("\n", "").isprintable():
+            # YAML lets characters through that turn the writing round.
+            text = yaml.safe_dump(form, sort_keys=False, allow_unicode=False)
+        click.echo(text, nl=False)
     return chosen != "text"

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from coordinator_server.explain import age, cause, when
 from coordinator_server.membernames import member_name
+from coordinator_server.wording import printable
 
 Form = Mapping[str, Any]
 
@@ -25,6 +26,11 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=True, width=width)
 
 
+def _text(line: str) -> Text:
+    """A line or cell; ids of clients in it do not control the terminal."""
+    return Text(printable(line))
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table; columns that begin with `>` are figures, None is `-`."""
     table = Table(box=None, pad_edge=False)
@@ -34,7 +40,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
             column.lstrip(">"), justify="right" if is_number else "left", overflow="fold"
         )
     for row in rows:
-        table.add_row(*(Text(NOTHING if cell in (None, "") else str(cell)) for cell in row))
+        table.add_row(*(_text(NOTHING if cell in (None, "") else str(cell)) for cell in row))
     console().print(table)
 
 
@@ -48,7 +54,9 @@ def print_findings(findings: Sequence[Form]) -> None:
     """Who flaps and which groups do not come to rest, under the list."""
     out = console()
     for number, finding in enumerate(findings):
-        out.print(Text(f"{'' if number else chr(10)}{finding['sentence']}"))
+        if not number:
+            out.print()
+        out.print(_text(finding["sentence"]))
 
 
 def _summary(group: Form) -> tuple[object, ...]:
@@ -81,7 +89,7 @@ def print_group(group: Form) -> None:
     out = console()
     for title, value in lines.items():
         if value is not None:
-            out.print(Text(f"{title:<12} {value}"))
+            out.print(_text(f"{title:<12} {value}"))
     out.print()
 
 
@@ -128,10 +136,10 @@ def print_waiting(waiting: Form) -> None:
     """Whom a group waits for."""
     out = console()
     if waiting["phase"] is None:
-        out.print(Text(f"group {waiting['group']}: {waiting['state']}, it waits for nobody"))
+        out.print(_text(f"group {waiting['group']}: {waiting['state']}, it waits for nobody"))
         return
     out.print(
-        Text(
+        _text(
             f"group {waiting['group']}: {waiting['state']}, {waiting['joined']} of "
             f"{waiting['expected']} members have done their {waiting['phase']}"
         )
@@ -173,7 +181,7 @@ def print_timeline(story: Form) -> None:
     if story["current"]:
         current = story["current"]
         since = when(current["started_ms"])
-        console().print(Text(f"rebalancing since {since}: {cause(current)}"))
+        console().print(_text(f"rebalancing since {since}: {cause(current)}"))
     print_table((*columns, "OUTCOME"), rows)
 
 

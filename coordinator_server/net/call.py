@@ -1,5 +1,6 @@
 """One request of a connection, from its frame to its answer."""
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,7 @@ class SessionCall:
                 body, parts = route.encode(response), None
             else:
                 body, parts = b"", route.encode_parts(response)
-        except Exception as bug:  # noqa: BLE001 - the caller is somebody else's turn
+        except (Exception, CancelledError) as bug:  # noqa: BLE001 - it is somebody else's turn
             self._session.failed(self, bug)
             return
         if parts is None:
@@ -88,12 +89,16 @@ class SessionCall:
         if self._session.current is self:
             self._session.send_parts(self, parts, error)
 
+    def may_grow(self, size: int, go_on: Callable[[], None]) -> bool:
+        """See api.call.Call."""
+        return self._session.may_grow(self, size, go_on)
+
     def answer_nothing(self) -> None:
         """Go on to the next request."""
         if self._session.current is self:
             self._session.skip(self)
 
-    def failed(self, bug: Exception) -> None:
+    def failed(self, bug: BaseException) -> None:
         """Answer with an error for a bug."""
         if self._session.current is self:
             self._session.failed(self, bug)

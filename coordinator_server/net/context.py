@@ -6,7 +6,9 @@ from typing import Any, Protocol
 
 from coordinator_server.api.services import Services
 from coordinator_server.net.call import Late, SessionCall
+from coordinator_server.net.memory import MemoryBudget
 from coordinator_server.observe.counters import Counters
+from coordinator_server.observe.line_limit import LineLimiter
 from protocol.errors import ErrorCode
 
 Report = Callable[..., None]
@@ -36,6 +38,21 @@ class Shell(Protocol):
         """Run the handling of a request as a task; one that waits ends with the connection."""
         ...
 
+    async def in_slices(self, step: Callable[[], bool]) -> None:
+        """Call `step` until it returns True, with turns of the event loop in between.
+
+        The steps of different requests follow one another: one request at a time is decoded.
+        """
+        ...
+
+    def may_build(self, size: int, go_on: Callable[[], None]) -> bool:
+        """Whether there is memory to go on with a response that has `size` bytes so far.
+
+        False: `go_on` is called when there is. The session's `is_building` is set until the
+        response is complete.
+        """
+        ...
+
     async def aside(self, work: Callable[[], Any]) -> Any:
         """The result of work that takes long, done beside the event loop."""
         ...
@@ -53,3 +70,9 @@ class SessionContext:
     counters: Counters = field(default_factory=Counters)
     report: Report = _unreported
     faults: Faults | None = None
+    memory: MemoryBudget = field(default_factory=MemoryBudget)
+    lines: LineLimiter = field(init=False)
+    """Where lines go that any client can cause."""
+
+    def __post_init__(self) -> None:
+        self.lines = LineLimiter(self.report, self.services.clock.monotonic_ms)

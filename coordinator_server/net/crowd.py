@@ -35,6 +35,10 @@ class Resting(ABC):
     def wake_up(self) -> None:
         """The rest is over."""
 
+    @abstractmethod
+    def failed(self, error: BaseException) -> None:
+        """A call of the connection has raised: only this connection is to end."""
+
 
 class Crowd:
     """The connections that were answered with many others and have not been heard of since."""
@@ -56,9 +60,8 @@ class Crowd:
         self.silent.add(connection)
         if len(self.silent) - len(self._numbers) <= AWAKE or connection in self._numbers:
             return
-        if self._poll is None:
-            self._poll = select.epoll()
-            asyncio.get_running_loop().add_reader(self._poll.fileno(), self._wake_some)
+        if self._poll is None and not self._begin():
+            return
         number = connection.rest()
         if number < 0:
             self.silent.discard(connection)
@@ -66,9 +69,29 @@ class Crowd:
         self._numbers[connection] = number
         self._by_number[number] = connection
         try:
-            self._poll.modify(number, _ONCE)
+            self._watch(number)
+        except OSError:
+            # The system watches no more descriptors for this user: the loop goes on reading it.
+            self.remove(connection)
+            connection.wake_up()
+
+    def _begin(self) -> bool:
+        """Make the poll object; False if there is no descriptor for it, and nobody rests yet."""
+        try:
+            poll = select.epoll()
+        except OSError:
+            return False
+        asyncio.get_running_loop().add_reader(poll.fileno(), self._wake_some)
+        self._poll = poll
+        return True
+
+    def _watch(self, number: int) -> None:
+        poll = self._poll
+        assert poll is not None, "it has just been made"
+        try:
+            poll.modify(number, _ONCE)
         except FileNotFoundError:
-            self._poll.register(number, _ONCE)
+            poll.register(number, _ONCE)
 
     def remove(self, connection: Resting) -> None:
         """It is closed."""
@@ -85,7 +108,11 @@ class Crowd:
             if connection is not None:
                 del self._numbers[connection]
                 self.silent.discard(connection)
-                connection.wake_up()
+                # An event that is reported once: none of the others must miss it.
+                try:
+                    connection.wake_up()
+                except Exception as error:  # noqa: BLE001 - of whatever kind
+                    connection.failed(error)
 
 
 _ONCE: Final = select.EPOLLIN | select.EPOLLONESHOT if sys.platform == "linux" else 0

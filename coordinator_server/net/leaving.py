@@ -1,7 +1,8 @@
-"""What a client has sent before it went: it is served as in Kafka, and answered to nobody.
+"""Serves the last requests of a client that has disconnected, as far as they have an effect.
 
-A producer with acks=0 closes its connection as soon as its last records are sent. What waits for
-other clients or for time to pass is given up, and what takes long to answer and changes nothing.
+A producer with acks=0 closes its connection as soon as its last records are sent, and a consumer
+may commit and leave without awaiting the responses: such requests are served as in Kafka. All
+others are dropped at once, since nobody reads their responses. Connected clients come first.
 """
 
 import asyncio
@@ -10,41 +11,72 @@ from typing import Any, Final
 
 from coordinator_server.clock import Clock
 from coordinator_server.net.call import LateCall
+from coordinator_server.net.memory import ConnectionMemory
 from coordinator_server.net.session import Session
-from coordinator_server.net.turns import Flushed, Turns
+from coordinator_server.net.turns import Flushed, SlicedWork, Turns
 from protocol.api_keys import ApiKey
 
 LONGEST_SECONDS: Final = 30.0
 """How long the requests of a client that has gone may take."""
 
-_READS: Final = (int(ApiKey.FETCH), int(ApiKey.LIST_OFFSETS), int(ApiKey.LIST_GROUPS))
-_IN_VAIN: Final = (*_READS, int(ApiKey.JOIN_GROUP), int(ApiKey.SYNC_GROUP))
+_LASTING_KEYS: Final = (
+    ApiKey.PRODUCE,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.OFFSET_DELETE,
+)
+LASTING: Final = frozenset(int(key).to_bytes(2, "big") for key in _LASTING_KEYS)
+"""API keys, as in a frame, of requests that change something for others than their client."""
+
+_LASTING: Final = frozenset(int(key) for key in _LASTING_KEYS)
 
 
 class Leaving(Flushed):
     """Implements net.context.Shell for a session without a connection."""
 
-    __slots__ = ("_clock", "_done", "_session", "_task", "_timer", "_turns")
+    __slots__ = (
+        "_clock",
+        "_decoding",
+        "_done",
+        "_memory",
+        "_session",
+        "_task",
+        "_timer",
+        "_turns",
+    )
 
     def __init__(
         self,
         session: Session,
         task: "asyncio.Task[None] | None",
+        memory: ConnectionMemory | None,
         turns: Turns,
+        decoding: SlicedWork,
         clock: Clock,
         done: "Callable[[Leaving], None]",
     ) -> None:
-        """`task` handles the request in progress, if there is one; `done` is called at the end."""
+        """`task` handles the request in progress, if there is one; `done` is called at the end.
+
+        `memory` counts what is held: who goes leaves a large request behind until it is served.
+        """
         self._session = session
         self._task = task
+        self._memory = memory
         self._turns = turns
+        self._decoding = decoding
         self._clock = clock
         self._done: Callable[[Leaving], None] | None = done
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Serve what can be served at once."""
-        self._session.leave(self)
+        """Serve what there is in turns; the session has been told that its client has gone."""
+        if self._is_in_vain():
+            self._session.drop_current()
+            if self._task is not None:
+                self._task.cancel()
         self._go_on()
         if self._done is not None:
             self._timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self.end)
@@ -53,15 +85,19 @@ class Leaving(Flushed):
 
     def wake(self) -> None:
         """A request has been answered late."""
-        self._turns.add(self)
+        self._turns.add_last(self)
 
     def run(self, handling: Coroutine[Any, Any, None]) -> None:
-        """Run the handling of a request, unless only its answer matters."""
-        current = self._session.current
-        if current is not None and current.api_key in _READS:
-            handling.close()
-        else:
-            self._task = asyncio.get_running_loop().create_task(handling)
+        """Run the handling of a request as a task."""
+        self._task = asyncio.get_running_loop().create_task(handling)
+
+    async def in_slices(self, step: Callable[[], bool]) -> None:
+        """See net.context.Shell."""
+        await self._decoding.run(step)
+
+    def may_build(self, _size: int, _go_on: Callable[[], None]) -> bool:
+        """Go on: what is served of clients that have gone has no large responses."""
+        return True
 
     async def aside(self, work: Callable[[], Any]) -> Any:
         """Do work in a thread; the loop gets its turns meanwhile."""
@@ -71,8 +107,19 @@ class Leaving(Flushed):
 
     def flush(self) -> bool:
         """Go on with what waits; nobody is going to send more."""
+        session = self._session
+        if session.is_ready:
+            session.proceed(self._clock.monotonic_ms(), self._turns.share)
+            session.take()
         self._go_on()
         return False
+
+    def failed(self, error: BaseException) -> None:
+        """Serving what is left has raised: give it up."""
+        try:
+            self._session.report_failure(error)
+        finally:
+            self.end()
 
     def rest(self) -> int:
         """See Resting."""
@@ -93,33 +140,35 @@ class Leaving(Flushed):
         done, self._done = self._done, None
         if done is None:
             return
-        self._session.abandon()
-        if self._task is not None:
-            self._task.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
-        done(self)
+        try:
+            self._session.abandon()
+            self._count()
+            if self._task is not None:
+                self._task.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
+        finally:
+            done(self)
 
     # --- the rest ---
 
     def _go_on(self) -> None:
-        """Serve some of what waits: others have their turns, too."""
+        """Have the next requests served when the others have had their turn."""
         session = self._session
-        if self._is_in_vain():
-            session.current = None
-            if self._task is not None:
-                self._task.cancel()
-        if session.is_ready:
-            session.proceed(self._clock.monotonic_ms())
-            session.take()
+        self._count()
         if session.ended is not None or session.is_idle:
             self.end()
-        elif session.is_ready or self._is_in_vain():
-            self._turns.add(self)
+        elif session.is_ready:
+            self._turns.add_last(self)
+
+    def _count(self) -> None:
+        """Tell the memory budget what is still held."""
+        if self._memory is not None:
+            self._memory.keep(self._session.held, self._clock.monotonic_ms())
 
     def _is_in_vain(self) -> bool:
         """Whether nobody needs what is in progress."""
         current = self._session.current
         if current is None:
             return False
-        return current.api_key in _IN_VAIN or isinstance(current, LateCall)
+        return current.api_key not in _LASTING or isinstance(current, LateCall)

@@ -8,8 +8,6 @@ SPARE_FILES: Final = 64
 """Of the files a process may open: for the log, HTTP and modules; of few files a quarter."""
 OPEN_FILES: Final = "open files"
 """The limit that `ulimit -n` sets."""
-QUIET_MS: Final = 1_000
-"""After a line about refused connections, until the next."""
 
 
 class ConnectionLimits:
@@ -25,6 +23,8 @@ class ConnectionLimits:
         self._max_per_ip = max_per_ip
         self._by_ip: dict[str, int] = {}
         self._max_files = _files_of_connections()
+        self.most_by_files = self._max_files
+        """How many connections leave enough files for everything else."""
         self._unasked = 0
         """How many may be admitted before a descriptor is asked for."""
 
@@ -40,6 +40,8 @@ class ConnectionLimits:
             self._unasked = max(left // 2, 0)
             if left <= 0:
                 return OPEN_FILES
+        if self.total >= self.most_by_files:
+            return OPEN_FILES
         if self.total >= self._max:
             return "max.connections"
         there = self._by_ip.get(ip, 0)
@@ -62,22 +64,3 @@ def _files_of_connections() -> int:
     if limit == resource.RLIM_INFINITY:
         return 1 << 31
     return limit - min(SPARE_FILES, limit // 4)
-
-
-class RefusalLines:
-    """Tells of refused connections, once a second at most: clients come again at once."""
-
-    def __init__(self, report: Callable[..., None]) -> None:
-        self._report = report
-        self._told_ms: dict[str, int] = {}
-        self._untold: dict[str, int] = {}
-
-    def refused(self, limit: str, host: str, now_ms: int) -> None:
-        """A connection of this host was one too many; `count` are those since the last line."""
-        count = self._untold.get(limit, 0) + 1
-        told_ms = self._told_ms.get(limit)
-        if told_ms is not None and now_ms - told_ms < QUIET_MS:
-            self._untold[limit] = count
-            return
-        self._told_ms[limit], self._untold[limit] = now_ms, 0
-        self._report("connection_refused", host=host, limit=limit, count=count)

@@ -1,22 +1,36 @@
 """Opens the listeners, keeps their connections, and closes both in good order."""
 
 import asyncio
+import select
 import socket
-from collections.abc import Mapping
+from asyncio import CancelledError
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import cast
 
+from coordinator_server.accepting import accepting
 from coordinator_server.clock import Clock
 from coordinator_server.net.connection import Connection, Hub
 from coordinator_server.net.context import SessionContext
-from coordinator_server.net.limits import ConnectionLimits, RefusalLines
+from coordinator_server.net.heap import trim
+from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.sockets import bind
 from coordinator_server.net.turns import Turns
+from coordinator_server.observe.line_limit import LineLimiter
 from coordinator_server.ports import Authenticator
 from coordinator_server.soon import Soon
 
+_Factory = Callable[[], asyncio.BaseProtocol]
+
 BACKLOG = 1024
+"""Connections that wait in the kernel until they are accepted."""
+ACCEPTED_AT_ONCE = 32
+"""Connections that asyncio accepts in a turn of the loop; uvloop accepts one."""
+CHECK_SECONDS = 1.0
+"""Between two looks at who holds memory, and at suppressed log lines."""
+TRIMMED_FROM = 1 << 24
+"""Bytes that were in use from which on it is worth returning free memory to the system."""
 SWEEPS_PER_IDLE_TIME = 20
 LONGEST_SWEEP_SECONDS = 30.0
 SHORTEST_SWEEP_SECONDS = 0.05
@@ -40,11 +54,11 @@ class SocketServer:
         """The port of each open listener."""
         self._listeners = config.listeners
         self._idle_ms: int = config.connections_max_idle_ms
+        context.lines = LineLimiter(context.report, clock.monotonic_ms)
         self._hub = Hub(
             context,
             authenticator,
             ConnectionLimits(config.max_connections, config.max_connections_per_ip),
-            RefusalLines(context.report),
             clock,
             Turns(soon, clock),
         )
@@ -52,6 +66,12 @@ class SocketServer:
         self._given = sockets
         self._servers: list[asyncio.Server] = []
         self._sweep: asyncio.TimerHandle | None = None
+        self._check: asyncio.TimerHandle | None = None
+        self._trimming: asyncio.Future[None] | None = None
+
+    def limit_by_files(self, connections: int) -> None:
+        """Refuse more connections than this, whatever `max.connections` says."""
+        self._hub.limits.most_by_files = connections
 
     def bind(self) -> Mapping[str, int]:
         """Take the addresses of all listeners; returns their ports, known from now on.
@@ -75,9 +95,12 @@ class SocketServer:
         loop = asyncio.get_running_loop()
         for name, sockets in self._sockets.items():
             for each in sockets:
-                accept = cast("type[asyncio.Protocol]", partial(Connection, self._hub, name))
-                server = await loop.create_server(accept, sock=each, backlog=BACKLOG)
+                accept = accepting(cast("_Factory", partial(Connection, self._hub, name)))
+                server = await loop.create_server(accept, sock=each, backlog=ACCEPTED_AT_ONCE)
                 self._servers.append(server)
+                # Of asyncio the argument is both; the kernel's queue is to be the longer one.
+                each.listen(BACKLOG)
+        self._schedule_check()
         if self._idle_ms >= 0:
             self._schedule_sweep()
 
@@ -100,26 +123,64 @@ class SocketServer:
         """Take no further request: connections end when what is in progress is answered."""
         self._hub.is_draining = True
         self.stop_accepting()
-        for connection in list(self._hub.connections):
-            connection.drain()
+        self._each(Connection.drain)
         for leaving in list(self._hub.leaving):
             leaving.drain()
 
     async def close(self, timeout_s: float = DRAIN_SECONDS) -> None:
         """Drain, and after `timeout_s` seconds end what is left."""
         self.begin_drain()
-        if self._sweep is not None:
-            self._sweep.cancel()
+        for timer in (self._sweep, self._check):
+            if timer is not None:
+                timer.cancel()
         hub = self._hub
         if hub.connections or hub.leaving:
             with suppress(TimeoutError):
                 await asyncio.wait_for(hub.emptied.wait(), timeout_s)
-        for connection in list(hub.connections):
-            connection.close_now("server_stopping")
+        self._each(lambda connection: connection.close_now("server_stopping"))
         for leaving in list(hub.leaving):
             leaving.end()
         if hub.connections:
             await hub.emptied.wait()
+
+    def _each(self, act: Callable[[Connection], None]) -> None:
+        """Have something done to every connection; one for which that raises ends."""
+        for connection in list(self._hub.connections):
+            try:
+                act(connection)
+            except (Exception, CancelledError) as error:  # noqa: BLE001 - the others come, too
+                connection.failed(error)
+
+    # --- memory and log lines ---
+
+    def _schedule_check(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._check = loop.call_later(CHECK_SECONDS, self._check_memory)
+
+    def _check_memory(self) -> None:
+        """Close who keeps memory for too long, and report suppressed lines."""
+        self._schedule_check()
+        context = self._hub.context
+        context.lines.flush()
+        memory = context.memory
+        if memory.waiting:
+            self._close_reset()
+        memory.sweep(self._hub.clock.monotonic_ms())
+        if memory.peak > TRIMMED_FROM and memory.used * 8 < memory.peak:
+            memory.peak = memory.used
+            self._trimming = asyncio.get_running_loop().run_in_executor(None, trim)
+
+    def _close_reset(self) -> None:
+        """Close connections that were reset while they are not read: the loop does not notice."""
+        poll = select.poll()
+        waiting: dict[int, Connection] = {}
+        for connection in self._hub.connections:
+            if connection.waits_for_memory and (number := connection.descriptor()) >= 0:
+                waiting[number] = connection
+                # Errors are always reported. What arrives is not asked for: nobody reads it.
+                poll.register(number, 0)
+        for number, _ in poll.poll(0):
+            waiting[number].close_reset()
 
     # --- idle connections ---
 
@@ -129,7 +190,8 @@ class SocketServer:
         self._sweep = asyncio.get_running_loop().call_later(period, self._close_idle)
 
     def _close_idle(self) -> None:
-        now_ms = self._hub.clock.monotonic_ms()
-        for connection in list(self._hub.connections):
-            connection.close_if_idle(now_ms, self._idle_ms)
-        self._schedule_sweep()
+        try:
+            now_ms = self._hub.clock.monotonic_ms()
+            self._each(lambda connection: connection.close_if_idle(now_ms, self._idle_ms))
+        finally:
+            self._schedule_sweep()

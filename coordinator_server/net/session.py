@@ -5,28 +5,37 @@ answers leave in the order of the requests. What cannot be understood ends the c
 the requests before it have been answered; `ended` then says why.
 """
 
-from collections import deque
-from functools import partial
+from asyncio import CancelledError
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
 
 from coordinator_server.api.registry import ROUTES, Route, route
 from coordinator_server.net.asker import Asker
-from coordinator_server.net.bugs import origin
 from coordinator_server.net.call import SessionCall
 from coordinator_server.net.context import SessionContext, Shell
 from coordinator_server.net.familiar import Familiar
-from coordinator_server.net.large import COUNTED_BODY, LARGE_BODY, decode_large, refuse_too_many
+from coordinator_server.net.large import (
+    COUNTED_BODY,
+    LARGE_BODY,
+    LARGE_RESPONSES,
+    REFUSED_AS_A_WHOLE,
+    SLICES_AT_ONCE,
+    LargeDecoding,
+    exceeded_limit,
+    size_limit_named,
+)
 from coordinator_server.net.measuring import measure
 from coordinator_server.net.outbox import Outbox
+from coordinator_server.net.request_buffer import RequestBuffer
+from coordinator_server.net.request_lines import report_broken, report_failed, report_too_large
+from coordinator_server.net.slow_requests import decode_large, handle_async, refuse_large, start
 from coordinator_server.ports import ANONYMOUS, Caller, Principal
+from coordinator_server.tasks import origin
 from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode, Malformed
-from protocol.frames import SIZE_BYTES, Frame, FrameError, FrameSplitter
+from protocol.errors import ErrorCode, Malformed, TooManyElements
+from protocol.frames import SIZE_BYTES
 from protocol.headers import read_intent
-
-READ_AHEAD: Final = 65_536
-"""Bytes that are taken from the network behind a request that is not answered yet."""
 
 WRITE_AHEAD: Final = 262_144
 """Bytes of answers above which no further request is begun before they have been taken."""
@@ -37,29 +46,23 @@ MOST_AT_ONCE: Final = 64
 _seconds: Final = perf_counter  # not looked up every time, when compiled
 
 
-class Session:
+class Session(RequestBuffer):
     """Serves the requests of one connection."""
 
     __slots__ = (
         "_asker",
         "_began",
-        "_behind",
-        "_broken",
         "_context",
         "_familiar",
         "_is_authenticated",
         "_is_draining",
         "_is_working",
+        "_memory",
         "_now_ms",
         "_out",
         "_served",
         "_services",
         "_shell",
-        "_splitter",
-        "_waiting",
-        "current",
-        "ended",
-        "is_congested",
     )
 
     def __init__(
@@ -71,21 +74,12 @@ class Session:
         host: str,
         principal: Principal | None,
     ) -> None:
-        self.current: SessionCall | None = None
-        """The request in progress."""
-        self.ended: str | None = None
-        """Why nothing more is served, in a word; what has been answered is still to be sent."""
-        self.is_congested = False
-        """Set while the client does not read: no request is begun then."""
+        limit = min(context.services.config.socket_request_max_bytes, context.memory.limit)
+        super().__init__(limit)
         self._context = context
         self._services = context.services
         self._shell = shell
-        self._splitter = FrameSplitter(context.services.config.socket_request_max_bytes)
-        self._waiting: deque[Frame] = deque()
-        self._behind = 0
-        """Bytes that have come behind the request in progress."""
-        self._broken: FrameError | None = None
-        """What is wrong with the bytes behind those that wait."""
+        self._memory = context.memory
         self._out = Outbox()
         self._now_ms = 0
         self._began = 0.0
@@ -107,12 +101,7 @@ class Session:
         self._context.counters.bytes_in += len(data)
         if self._is_at_rest and self._serve_later(data, 0, len(data), now_ms):
             return
-        try:
-            self._waiting.extend(self._splitter.feed(data))
-        except FrameError as error:
-            self._waiting.extend(error.frames)
-            self._broken = error
-        self._behind += len(data)
+        self._feed(data)
         self.proceed(now_ms)
 
     def repeat(self, data: bytes, now_ms: int) -> bytes | None:
@@ -125,14 +114,14 @@ class Session:
             return None
         return familiar.repeat.serve(data, now_ms, self._context.counters)
 
-    def proceed(self, now_ms: int) -> None:
-        """Serve requests until one parks, the client does not read, or enough have been served."""
+    def proceed(self, now_ms: int, most: int = MOST_AT_ONCE) -> None:
+        """Serve requests until one parks, the client does not read, or `most` have been served."""
         if self._is_working:
             return
         self._is_working = True
         self._now_ms = now_ms
         self._began = _seconds()
-        waiting, left = self._waiting, MOST_AT_ONCE
+        waiting, left = self._waiting, most
         try:
             while (
                 waiting
@@ -143,15 +132,16 @@ class Session:
             ):
                 left -= 1
                 buffer, start, end = waiting.popleft()
+                if not waiting and self._unsplit:
+                    self._split()
+                self._behind -= end - start + SIZE_BYTES
                 self._serve(buffer, start, end)
         finally:
             self._is_working = False
         if self._served:
             measure(self._served, _seconds() - self._began, self._context.counters)
-        if self.current is None and not waiting:
-            self._behind = 0
-            if self._broken is not None or self._is_draining:
-                self._settle()
+        if (self._broken is not None or self._is_draining) and self.current is None and not waiting:
+            self._settle()
 
     def take(self) -> list[bytes]:
         """What is to be sent, in one piece unless it is much; it counts as sent from now on."""
@@ -160,39 +150,42 @@ class Session:
         self._context.counters.bytes_out += self._out.size
         return self._out.take()
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is in progress, and nothing waits."""
-        return self.current is None and not self._waiting
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether `proceed` would serve a request."""
-        return bool(self._waiting) and self.current is None and not self.is_congested
-
-    @property
-    def wants_more(self) -> bool:
-        """Whether the connection may go on reading."""
-        is_behind = self.current is not None or bool(self._waiting)
-        return not self.is_congested and not (is_behind and self._behind > READ_AHEAD)
-
     def drain(self) -> None:
         """Begin no further request: the session ends when the one in progress is answered."""
         self._is_draining = True
-        self._waiting.clear()
+        self._drop_waiting()
         self._settle()
 
-    def leave(self, shell: Shell) -> None:
-        """The client has gone; `shell` is in the place of its connection from now on."""
+    def leave(self, shell: Shell, rest: bytes, api_keys: frozenset[bytes]) -> None:
+        """The client has gone; `shell` is in the place of its connection from now on.
+
+        Of the requests that wait only those of these API keys, as they are in a frame, remain;
+        `rest` are bytes that were still to be received.
+        """
         self._shell = shell
-        self.is_congested = False
+        self.is_congested = self.is_held_back = False
+        if rest and not (self.ended or self._broken or self._is_draining):
+            self._feed(rest)
+        self._keep_only(api_keys)
+
+    def drop_current(self) -> None:
+        """Answer the request in progress to nobody."""
+        self.current = None
+        self._held = self._building = 0
+
+    def report_failure(self, error: BaseException) -> None:
+        """Write to the log that serving this session has raised."""
+        report_broken(self._context.lines, self._asker.caller, error)
 
     def abandon(self) -> None:
         """Serve nothing more: what is still to be answered is answered to nobody."""
         self.ended = self.ended or "client_gone"
         self.current = None
-        self._waiting.clear()
+        self._held = self._behind = self._building = 0
+        self._drop_waiting()
         self._out.take()
+        # The session and its shell refer to each other, and the collector may come much later.
+        self._splitter.drop()
 
     # --- for calls ---
 
@@ -206,22 +199,24 @@ class Session:
         self._out.add_parts(call.correlation_id, call.route.tags, parts)
         self._answered(call, error)
 
+    def may_grow(self, call: SessionCall, size: int, go_on: Callable[[], None]) -> bool:
+        """See api.call.Call.may_grow."""
+        if self.current is not call:
+            return False
+        # Nothing of it is left: it is begun anew later, and others may build theirs meanwhile.
+        is_given_up = self._building and not size
+        self._building = 0 if is_given_up else max(size, 1)
+        return self._shell.may_build(size, go_on)
+
     def skip(self, call: SessionCall) -> None:
         """The request in progress gets no answer."""
         self._answered(call, ErrorCode.NONE)
 
     def failed(self, call: SessionCall, bug: BaseException) -> None:
-        """A handler, or the encoding of its response, has raised."""
-        self._context.report(
-            "request_failed",
-            api=call.route.api.key.name,
-            version=call.version,
-            client_id=call.caller.client_id,
-            error=repr(bug),
-            where=origin(bug),
-        )
+        """A handler, or the encoding of its response, has raised: answer, then report it."""
         if self.current is call:
             self._refuse(call, ErrorCode.UNKNOWN_SERVER_ERROR)
+        report_failed(self._context.lines, call, bug)
 
     def end(self, reason: str, detail: str) -> None:
         """Serve nothing more; `reason` is one of a closed set, `detail` for people."""
@@ -229,30 +224,22 @@ class Session:
             return
         self.ended = reason
         self.current = None
-        self._waiting.clear()
-        self._context.report(
+        self._held = self._behind = self._building = 0
+        self._drop_waiting()
+        self._splitter.drop()
+        if not self._is_working:
+            self._shell.wake()
+        self._context.lines.report(
             "session_ended",
+            reason,
+            self._asker.caller.host,
             reason=reason,
             detail=detail,
-            host=self._asker.caller.host,
             client_id=self._asker.caller.client_id,
             listener=self._asker.caller.listener,
         )
-        if not self._is_working:
-            self._shell.wake()
 
     # --- one request ---
-
-    @property
-    def _is_at_rest(self) -> bool:
-        """Whether a chunk begins with a request that may be served at once."""
-        return not (
-            self.current is not None
-            or self._waiting
-            or self.is_congested
-            or self.ended
-            or self._splitter.is_amid
-        )
 
     def _serve(self, buffer: bytes, start: int, end: int) -> None:
         if self._serve_later(buffer, start - SIZE_BYTES, end, self._now_ms):
@@ -262,20 +249,21 @@ class Session:
             if way is None:
                 return
             body = self._asker.body_of(way, buffer, start, end)
+            if self._memory.is_full and way.api_key in LARGE_RESPONSES:
+                self._waiting.appendleft((buffer, start, end))
+                self._behind += end - start + SIZE_BYTES
+                self.is_congested = self.is_held_back = True
+                return
             if not self._is_authenticated and not way.api.before_authentication:
                 self._reject("unauthenticated", f"{way.api.key.name} before authentication")
                 return
             correlation_id = buffer[start + 4 : start + 8]
-            if end - body > LARGE_BODY:
-                self.current = call = self._call(way, correlation_id, None)
-                call.is_large = True
-                self._shell.run(self._serve_large(call, way, buffer, body, end))
+            if end - body > COUNTED_BODY:
+                self._serve_counted(way, correlation_id, buffer, body, end)
                 return
             request = way.decode(buffer, body, end)
-            if end - body > COUNTED_BODY:
-                refuse_too_many(way, request)
         except Exception as error:  # noqa: BLE001 - a decoder's bug is no reason to stop serving
-            self._undecodable(error)
+            self.undecodable(error)
             return
         self.current = call = self._call(way, correlation_id, request)
         if way.may_be_familiar and self._context.faults is None:
@@ -305,27 +293,48 @@ class Session:
             if later.serve(call, read):
                 familiar.recognised()
                 return True
-        except Exception as bug:  # noqa: BLE001 - whatever it is, only this request fails
+        except (Exception, CancelledError) as bug:  # noqa: BLE001 - only this request fails
             self.failed(call, bug)
             return True
         self.current = None
         return False
 
-    async def _serve_large(
-        self, call: SessionCall, way: Route, buffer: bytes, body: int, end: int
+    def _serve_counted(
+        self, way: Route, correlation_id: bytes, buffer: bytes, body: int, end: int
     ) -> None:
-        try:
-            request = await self._shell.aside(partial(decode_large, way, buffer, body, end))
-        except Exception as error:  # noqa: BLE001 - a decoder's bug is no reason to stop serving
-            if self.current is call:
-                self._undecodable(error)
+        """Serve a request that may hold many elements: at once if it does not. Raises Malformed."""
+        self.current = call = self._call(way, correlation_id, None)
+        if limit := exceeded_limit(way, end - body, self._services.config):
+            self._refuse(call, ErrorCode.INVALID_REQUEST)
+            report_too_large(self._context.lines, call, limit, bytes=end - body)
             return
-        if self.current is call:
-            call.request = request
-            self._handle(call, way)
+        call.is_large = end - body > LARGE_BODY
+        decoding = LargeDecoding(way, buffer, body, end)
+        self._held = decoding.object_bytes
+        if decoding.step(SLICES_AT_ONCE):
+            self.decoded(call, decoding)
+        else:
+            start(self._shell, decode_large(self, self._shell, call, decoding))
 
-    def _undecodable(self, error: Exception) -> None:
-        if isinstance(error, Malformed):
+    def decoded(self, call: SessionCall, decoding: LargeDecoding) -> None:
+        """Serve a large request, which is complete now, or refuse it."""
+        call.request = decoding.request
+        self._held = decoding.object_bytes
+        if decoding.excess:
+            # As in Kafka, where the records of such a commit are more than the log takes.
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+            start(self._shell, refuse_large(self, self._shell, call, error))
+            report_too_large(self._context.lines, call, decoding.excess)
+        else:
+            self._handle(call, call.route)
+
+    def undecodable(self, error: BaseException) -> None:
+        """Refuse a request that holds too much, if its API can; else end the session."""
+        call = self.current
+        if call and isinstance(error, TooManyElements) and call.api_key in REFUSED_AS_A_WHOLE:
+            self._refuse(call, ErrorCode.INVALID_REQUEST)
+            report_too_large(self._context.lines, call, str(error))
+        elif isinstance(error, Malformed):
             self._reject("malformed", str(error))
         else:
             self._reject("undecodable", f"{error!r} at {origin(error)}")
@@ -346,27 +355,13 @@ class Session:
                 self.current = call = call.late(fault)
         try:
             if way.is_async:
-                self._shell.run(self._handle_async(call))
+                start(self._shell, handle_async(self, self._shell, call, self._services))
                 return
             response = way.handle(call, call.request, self._services)
             if response is not None:
                 call.answer(response)
-        except Exception as bug:  # noqa: BLE001 - whatever it is, only this request fails
+        except (Exception, CancelledError) as bug:  # noqa: BLE001 - only this request fails
             self.failed(call, bug)
-
-    async def _handle_async(self, call: SessionCall) -> None:
-        try:
-            response = await call.route.handle(call, call.request, self._services)
-            # The answer to a large request is as large: it is encoded beside the loop, too.
-            encode = partial(call.encoded, response)
-            parts = await self._shell.aside(encode) if response and call.is_large else None
-        except Exception as bug:  # noqa: BLE001 - whatever it is, only this request fails
-            self.failed(call, bug)
-            return
-        if parts is not None:
-            call.answer_parts(parts, getattr(response, "error_code", 0))
-        elif response is not None:
-            call.answer(response)
 
     def _way(self, buffer: bytes, start: int, end: int) -> Route | None:
         """The route of a request that has not been asked for before, if there is one.
@@ -394,7 +389,7 @@ class Session:
                 self.end("no_answer", f"{way.api.key.name}: {error.name}")
                 return
             body = way.encode(response)
-        except Exception as bug:  # noqa: BLE001 - nothing is left to be said
+        except (Exception, CancelledError) as bug:  # noqa: BLE001 - nothing is left to be said
             self.end("unanswerable", f"{way.api.key.name}: {bug!r} at {origin(bug)}")
         else:
             self.send(call, body, error)
@@ -405,6 +400,7 @@ class Session:
 
     def _answered(self, call: SessionCall, error: int) -> None:
         self.current = None
+        self._held = self._building = 0
         counts = self._context.counters.apis[call.api_key]
         if error:
             counts.refused[error] += 1
@@ -426,4 +422,7 @@ class Session:
             self.ended = "server_stopping"
         elif self._broken is not None:
             reason = "malformed" if self._broken.size < 0 else "too_large"
-            self._reject(reason, str(self._broken))
+            self._reject(
+                reason,
+                f"{self._broken}{size_limit_named(self._services.config, self._memory.limit)}",
+            )

@@ -3,7 +3,8 @@
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from coordinator_server.group.reasons import (
     MemberRemoved,
@@ -87,6 +88,36 @@ class ApiCounts:
         self.seconds = Histogram(LATENCY_SECONDS)
 
 
+class ClientMemory(NamedTuple):
+    """The memory budget for client data as it is now."""
+
+    used: int = 0
+    """Bytes that connections hold."""
+    limit: float = math.inf
+    waiting: int = 0
+    """Connections that are not read until memory is free."""
+
+
+DAMAGE = (
+    "journal_damaged",
+    "journal_manifest_damaged",
+    "journal_out_of_reach",
+    "checkpoint_damaged",
+    "data_directory_lost",
+    "log_directory_lost",
+    "log_directory_missing",
+)
+"""Lines of the log that speak of damaged or lost files of the data directory."""
+
+
+class StorageFigures(NamedTuple):
+    """What the storage keeps open and in memory now."""
+
+    topic_files: int = 0
+    topic_files_limit: int = 0
+    unwritten_bytes: int = 0
+
+
 class Counters:
     """Everything that is counted, since the start; slots are written directly.
 
@@ -98,6 +129,7 @@ class Counters:
         "apis",
         "bytes_in",
         "bytes_out",
+        "client_memory",
         "connections",
         "connections_accepted",
         "connections_closed",
@@ -109,13 +141,19 @@ class Counters:
         "offset_commits",
         "offsets_removed",
         "partition_load_seconds",
+        "paused_ms",
         "rebalance_seconds",
         "rebalances",
         "rebalances_ended",
         "rebalances_failed",
         "refusals",
         "removals",
+        "storage",
+        "storage_damage",
         "sweeps_skipped",
+        "task_failures",
+        "tenures_failed",
+        "tenures_stalled",
     )
 
     def __init__(self) -> None:
@@ -131,16 +169,28 @@ class Counters:
         """By why, a closed set of the listener's."""
         self.bytes_in = 0
         self.bytes_out = 0
+        self.client_memory: Callable[[], ClientMemory] = ClientMemory
         self.offset_commits = 0
         self.log_append_seconds = Histogram(LATENCY_SECONDS)
         self.log_compactions = 0
         self.log_compaction_seconds = Histogram(REBALANCE_SECONDS)
+        self.storage: Callable[[], StorageFigures] = StorageFigures
+        self.storage_damage: dict[str, int] = dict.fromkeys(DAMAGE, 0)
+        """Lines of `DAMAGE`."""
         self.partition_load_seconds = Histogram(REBALANCE_SECONDS)
         self.observer_failures = 0
         self.offsets_removed: dict[OffsetsRemovedReason, int] = dict.fromkeys(
             OffsetsRemovedReason, 0
         )
         self.sweeps_skipped = 0
+        self.paused_ms = 0
+        """How long the whole process stood still."""
+        self.tenures_failed = 0
+        """Times a partition that was served had to be loaded anew."""
+        self.tenures_stalled = 0
+        """Of these, times because requests waited and none was answered."""
+        self.task_failures: defaultdict[str, int] = defaultdict(int)
+        """Long-lived tasks that ended with an error, by their names, a closed set."""
         self.rebalances: dict[RebalanceReason, int] = dict.fromkeys(RebalanceReason, 0)
         self.rebalances_ended: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self.rebalances_failed: dict[str, int] = dict.fromkeys(FAILURES, 0)
@@ -159,6 +209,11 @@ class Counters:
             for error, count in ((0, counts.accepted), *counts.refused.items())
             if count
         }
+
+    def reported(self, event: str) -> None:
+        """Count a line of the log if it is one of `DAMAGE`."""
+        if event in self.storage_damage:
+            self.storage_damage[event] += 1
 
     def compacted(self, seconds: float) -> None:
         """Count a compaction that came to its end."""

@@ -69,6 +69,15 @@ FAMILIES: dict[str, Family] = {
     "connections_closed_total": Family("counter", "Connections this server closed.", ("reason",)),
     "received_bytes_total": Family("counter", "Bytes received from Kafka clients."),
     "sent_bytes_total": Family("counter", "Bytes sent to Kafka clients."),
+    "client_memory_bytes": Family(
+        "gauge", "Memory of client data: requests that come or are in progress, unread responses."
+    ),
+    "client_memory_limit_bytes": Family(
+        "gauge", "What it may be at most (`queued.max.request.bytes`); +Inf without a bound."
+    ),
+    "client_memory_waiting_connections": Family(
+        "gauge", "Connections that are not read until some of that memory is free."
+    ),
     "offset_commits_total": Family("counter", "Offsets committed, one per partition."),
     "offsets_removed_total": Family(
         "counter", "Committed offsets that are gone, by why.", ("reason",)
@@ -103,6 +112,19 @@ FAMILIES: dict[str, Family] = {
     "log_compaction_duration_seconds": Family(
         "histogram", "How long compactions took, most of it waiting so as not to disturb."
     ),
+    "storage_damage_total": Family(
+        "counter",
+        "Times damaged or lost files of the data directory were found, by the line of the log.",
+        ("event",),
+    ),
+    "topic_files_open": Family("gauge", "Segments of topics that are open."),
+    "topic_files_limit": Family(
+        "gauge", "How many may be open at once; the one that was used least recently is closed."
+    ),
+    "unwritten_bytes": Family(
+        "gauge",
+        "Bytes that are in the journal or in memory, and that the segments of all logs still lack.",
+    ),
     "partitions": Family("gauge", "Partitions of the coordinator's log.", ("state",)),
     "partition_load_duration_seconds": Family(
         "histogram", "How long loading a partition of the log took."
@@ -117,6 +139,25 @@ FAMILIES: dict[str, Family] = {
         "histogram", "How late a timer rings that is set for every 20 ms."
     ),
     "event_loop_lag_max_seconds": Family("gauge", "The longest of those since the last scrape."),
+    "partition_failures_total": Family(
+        "counter", "Times a partition that was served had to be loaded anew."
+    ),
+    "partition_stalls_total": Family(
+        "counter", "Those of them in which requests waited and none was answered."
+    ),
+    "task_failures_total": Family(
+        "counter", "Times a long-lived task of the server has failed.", ("task",)
+    ),
+    "process_paused_seconds_total": Family(
+        "counter", "Time in which the whole process stood still; deadlines leave it out."
+    ),
+    "groups_limit": Family("gauge", "How many groups `group.max.groups` allows."),
+    "memory_estimate_bytes": Family(
+        "gauge",
+        "What is kept for clients, estimated: of groups, members (metadata and assignments "
+        "included) and committed offsets.",
+        ("kind",),
+    ),
     "observer_failures_total": Family(
         "counter", "Times the log, the metrics or the timeline failed to take an event."
     ),

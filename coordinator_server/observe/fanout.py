@@ -1,12 +1,13 @@
 """One observation goes to every observer; none of them can disturb the others or the group."""
 
 import contextlib
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 
 from coordinator_server.group.reasons import Observation
 
 Observer = Callable[[Observation], None]
-OnFailure = Callable[[Observer, Exception], None]
+OnFailure = Callable[[Observer, BaseException], None]
 
 
 class Fanout:
@@ -27,9 +28,9 @@ class Fanout:
         for observer in self._observers:
             try:
                 observer(observation)
-            except Exception as error:  # noqa: BLE001 - a broken observer must not end a group
+            except (Exception, CancelledError) as error:  # noqa: BLE001 - it must not end a group
                 self._failed(observer, error)
 
-    def _failed(self, observer: Observer, error: Exception) -> None:
-        with contextlib.suppress(Exception):
+    def _failed(self, observer: Observer, error: BaseException) -> None:
+        with contextlib.suppress(Exception, CancelledError):
             self._on_failure(observer, error)

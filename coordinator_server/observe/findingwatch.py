@@ -10,6 +10,7 @@ from typing import Final
 
 from coordinator_server.observe.findings import Finding, key_of
 from coordinator_server.observe.forms import finding_form
+from coordinator_server.tasks import TaskKeeper
 
 INTERVAL_SECONDS: Final = 10.0
 MAX_TOLD: Final = 20
@@ -37,9 +38,10 @@ class FindingWatch:
         """What is found, as it was last."""
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    def start(self, tasks: TaskKeeper | None = None) -> None:
         """Look for the first time after an interval."""
-        self._task = asyncio.get_running_loop().create_task(self._watch())
+        tasks = tasks or TaskKeeper(self._report)
+        self._task = tasks.keep("finding watch", self._watch)
 
     def stop(self) -> None:
         """Look no more."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import islice
+from math import isfinite
 from typing import Any
 
 from coordinator_server.group.reasons import (
@@ -15,6 +16,7 @@ from coordinator_server.group.reasons import (
     Round,
     Waited,
 )
+from coordinator_server.observe.counters import ClientMemory
 from coordinator_server.observe.findings import Finding
 from coordinator_server.observe.refusals import Refusal, Removed
 from coordinator_server.observe.status import (
@@ -26,6 +28,15 @@ from coordinator_server.observe.status import (
 )
 
 Form = dict[str, Any]
+
+
+def client_memory_form(memory: ClientMemory) -> Form:
+    """The memory budget for data of clients; without a limit that is null."""
+    return {
+        "used_bytes": memory.used,
+        "limit_bytes": int(memory.limit) if isfinite(memory.limit) else None,
+        "waiting_connections": memory.waiting,
+    }
 
 
 def culprit_form(culprit: Culprit) -> Form:

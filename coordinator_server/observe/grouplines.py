@@ -33,10 +33,14 @@ class GroupLines:
 
     def __init__(self, level: str | None = None) -> None:
         """`level`: see `log.get_logger`."""
+        self.set_level(level)
+        self._by_hand = json_lines()
+
+    def set_level(self, level: str | None) -> None:
+        """Write lines from this level on."""
         self._logger = get_logger(level).bind()
         self._tells_all = self._logger.is_enabled_for(logging.DEBUG)
         self._tells_rebalances = self._logger.is_enabled_for(logging.INFO)
-        self._by_hand = json_lines()
 
     def observe(self, observation: Observation) -> None:
         """Write about an observation; a consumer of the fan-out."""

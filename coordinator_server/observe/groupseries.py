@@ -19,6 +19,8 @@ from coordinator_server.observe.serieslines import (
 )
 from coordinator_server.observe.status import GroupGauges, StatusSource
 
+MAX_TALLIES = 100_000
+"""Groups whose rebalances are counted: those that are gone are not always told of."""
 AT_ONCE = 8
 """Groups or offsets after which others may have their turn."""
 
@@ -65,6 +67,9 @@ class GroupTallies:
             case RebalanceEvent() if self._choice.wants(observation.group_id):
                 counts = self._rebalances.setdefault(observation.group_id, Counter())
                 counts[observation.reason] += 1
+                if len(self._rebalances) > MAX_TALLIES:
+                    # The first that rebalanced; its counter begins anew if it comes again.
+                    del self._rebalances[next(iter(self._rebalances))]
             case GroupRemoved():
                 self._rebalances.pop(observation.group_id, None)
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from coordinator_server.observe.exposition import CONTENT_TYPE, Exposition
+from coordinator_server.observe.forms import client_memory_form
 from coordinator_server.observe.http_admin import AdminRoutes
 from coordinator_server.observe.http_answers import application
 from coordinator_server.observe.http_events import EventRoutes
 from coordinator_server.observe.http_groups import GroupRoutes
+from coordinator_server.observe.http_hosts import AllowedHosts
 from coordinator_server.observe.http_listener import MAX_CONNECTIONS, HttpListener
 from coordinator_server.observe.http_page import page_routes
 from coordinator_server.observe.sources import Sources
@@ -39,6 +41,7 @@ class HttpServer:
         token: str | None = None,
         given: socket.socket | None = None,
         max_connections: int = MAX_CONNECTIONS,
+        hosts: AllowedHosts | None = None,
         report: Callable[..., None] | None = None,
     ) -> None:
         """Make a server.
@@ -52,12 +55,15 @@ class HttpServer:
             token: what admin verbs have to present; without one they are off.
             given: a socket to listen on in place of the address.
             max_connections: how many there may be at a time.
+            hosts: the names under which it may be asked; any name without them.
             report: told of those that are closed because there are more.
         """
         self._sources = sources
         self._exposition = exposition
         self._events = EventStream() if events is None else events
         self._token = token
+        self._hosts = hosts
+        self._max_connections = max_connections
         self._listener = HttpListener(
             self.application(),
             host,
@@ -88,11 +94,13 @@ class HttpServer:
                 web.get("/metrics", self._metrics),
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
+                web.get("/api/status", self._status),
                 *page_routes(),
-                *EventRoutes(self._events).routes(),
+                *EventRoutes(self._events, max_connections=self._max_connections).routes(),
                 *GroupRoutes(self._sources).routes(),
                 *AdminRoutes(self._sources.admin, self._token).routes(),
-            ]
+            ],
+            self._hosts,
         )
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
@@ -105,6 +113,11 @@ class HttpServer:
             await asyncio.sleep(0)
         await response.write_eof()
         return response
+
+    async def _status(self, _request: web.Request) -> web.Response:
+        return web.json_response(
+            {"client_memory": client_memory_form(self._sources.client_memory())}
+        )
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         """Alive: the event loop answers. It says nothing of loading, which may take its time."""
@@ -121,4 +134,6 @@ class HttpServer:
                 {"partition": partition, "bytes": done, "of": total}
                 for partition, (done, total) in sorted(loads.items())
             ]
+        if unserved := self._sources.status.unserved():
+            form["unserved"] = [each._asdict() for each in unserved]
         return web.json_response(form, status=200 if ready else 503)

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from coordinator_server.observe.http_answers import BadRequest, error
+from coordinator_server.observe.http_answers import BadRequest, error, read_body
 from coordinator_server.observe.status import AdminResult, GroupAdmin
 
 MAX_TEXT_CHARS = 255
@@ -94,7 +94,7 @@ def _answer(result: AdminResult) -> web.Response:
 
 async def _body(request: web.Request) -> Mapping[str, Any]:
     try:
-        raw = await request.read()
+        raw = await read_body(request)
     except web.RequestPayloadError:
         raise BadRequest("the body is not encoded as its headers say") from None
     try:

@@ -4,15 +4,21 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from coordinator_server.observe.forms import Form
 
+if TYPE_CHECKING:
+    from coordinator_server.observe.http_hosts import AllowedHosts
+
 SLICE_SECONDS = 0.003
 """How long a list is written before others get their turn; heartbeats wait behind it."""
 
+
+BODY_SECONDS = 10.0
+"""How long a client may take to send the body of a request."""
 
 MAX_BODY_BYTES = 1 << 20
 """Of a request; resetting the offsets of 10,000 partitions takes less."""
@@ -78,12 +84,27 @@ async def stream(request: web.Request, start: str, items: Iterable[Form], end: s
     return response
 
 
-def application(routes: Iterable[web.AbstractRouteDef]) -> web.Application:
-    """What serves these routes, and answers in JSON where there is none."""
-    made = web.Application(middlewares=[_errors_as_json], client_max_size=MAX_BODY_BYTES)
+def application(
+    routes: Iterable[web.AbstractRouteDef], hosts: "AllowedHosts | None" = None
+) -> web.Application:
+    """What serves these routes, and answers in JSON where there is none.
+
+    `hosts` are the names under which it may be asked; without them every name will do.
+    """
+    guards = [] if hosts is None else [hosts.middleware()]
+    made = web.Application(middlewares=[*guards, _errors_as_json], client_max_size=MAX_BODY_BYTES)
     made.on_response_prepare.append(_add_headers)
     made.add_routes(routes)
     return made
+
+
+async def read_body(request: web.Request, patience: float = BODY_SECONDS) -> bytes:
+    """The body of a request. Raises BadRequest if it does not come in time."""
+    try:
+        async with asyncio.timeout(patience):
+            return await request.read()
+    except TimeoutError:
+        raise BadRequest(f"the body did not come within {patience:g} seconds") from None
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

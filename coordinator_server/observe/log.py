@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from coordinator_server.observe.librarylog import LibraryLog
 from coordinator_server.observe.linewriter import LineWriter
+from coordinator_server.wording import printable
 
 
 @contextmanager
@@ -84,6 +85,11 @@ def configure(
     logging.basicConfig(handlers=[LibraryLog(get_logger().log)], force=True)
 
 
+def set_level(level: str) -> None:
+    """Write lines from this level on; loggers with a level of their own keep it."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_level(level)))
+
+
 def close() -> None:
     """Write what is still waiting, for at most a second."""
     global _writer, _json_lines  # noqa: PLW0603 - the process has one log
@@ -127,8 +133,19 @@ def _level(name: str) -> int:
 
 def _renderer(line_format: str, *, terminal: bool) -> Processor:
     if line_format == "console" or (line_format == "auto" and terminal):
-        return structlog.dev.ConsoleRenderer(colors=terminal)
+        render = structlog.dev.ConsoleRenderer(colors=terminal)
+        return lambda logger, method, event: render(logger, method, _printable_event(event))
     return _json_line
+
+
+def _printable_event(event: EventDict) -> EventDict:
+    """An event for a terminal: ids of clients in it neither control it nor make lines."""
+    return {
+        key: "\n".join(map(printable, value.split("\n")))
+        if key == "exception"
+        else printable(value if isinstance(value, str) else repr(value))
+        for key, value in event.items()
+    }
 
 
 def _json_line(_logger: Any, _method: str, event: EventDict) -> str:
@@ -158,11 +175,19 @@ def get_logger(level: str | None = None) -> Logger:
 
 _BAD_ENDS: Final = (
     "_failed", "_ended", "_cut", "_long", "_skipped", "_unasked", "_found", "_refused",
+    "_not_flushed", "_not_written", "_not_synced",
 )  # fmt: skip
 """How the names of events end that an operator should look at."""
 
 
+_WORST_ENDS: Final = ("_damaged", "_missing", "_lost", "_out_of_reach")
+"""How the names of events end that speak of lost data."""
+
+
 def report(logger: Logger, event: str, fields: Mapping[str, object]) -> None:
-    """Write a line; what an operator should look at is a warning."""
+    """Write a line; an event that an operator should look at is a warning, lost data an error."""
+    if event.endswith(_WORST_ENDS):
+        logger.error(event, **fields)
+        return
     tell = logger.warning if event.endswith(_BAD_ENDS) else logger.info
     tell(event, **fields)

@@ -40,8 +40,10 @@ class LoopLag:
             self._timer = None
 
     def _ring(self) -> None:
-        self.took(perf_counter() - self._due)
-        self.start()
+        try:
+            self.took(perf_counter() - self._due)
+        finally:
+            self.start()
 
     def took(self, late: float) -> None:
         """Count a ring that was `late` seconds late; the loop's clock may be a little early."""

@@ -21,6 +21,7 @@ from coordinator_server.observe.findings import Finding, FindingKind, LikelyCaus
 from coordinator_server.observe.looplag import LoopLag
 from coordinator_server.observe.status import (
     MEMBER_KINDS,
+    MEMORY_KINDS,
     PARTITION_STATES,
     WAITING_PHASES,
     Census,
@@ -120,6 +121,9 @@ class CoordinatorCollector(Collector):
         ]
         yield _samples("findings", found)
         yield _samples("event_queue_size", [((), census.queued_events)])
+        yield _samples("groups_limit", [((), self._status.max_groups())])
+        estimate = [((kind,), census.memory_bytes[kind]) for kind in MEMORY_KINDS]
+        yield _samples("memory_estimate_bytes", estimate)
 
     def _rebalances(self) -> Iterator[Metric]:
         counters = self._counters
@@ -161,6 +165,10 @@ class CoordinatorCollector(Collector):
         yield _samples("connections_closed_total", _by_label(counters.connections_closed))
         yield _samples("received_bytes_total", [((), counters.bytes_in)])
         yield _samples("sent_bytes_total", [((), counters.bytes_out)])
+        used, limit, waiting = counters.client_memory()
+        yield _samples("client_memory_bytes", [((), used)])
+        yield _samples("client_memory_limit_bytes", [((), limit)])
+        yield _samples("client_memory_waiting_connections", [((), waiting)])
 
     def _offsets(self) -> Iterator[Metric]:
         counters = self._counters
@@ -185,6 +193,11 @@ class CoordinatorCollector(Collector):
         yield _histograms(
             "log_compaction_duration_seconds", [((), counters.log_compaction_seconds)]
         )
+        yield _samples("storage_damage_total", _by_label(counters.storage_damage))
+        files, most, unwritten = counters.storage()
+        yield _samples("topic_files_open", [((), files)])
+        yield _samples("topic_files_limit", [((), most)])
+        yield _samples("unwritten_bytes", [((), unwritten)])
 
     def _partitions(self) -> Iterator[Metric]:
         states = self._status.partitions()
@@ -195,12 +208,17 @@ class CoordinatorCollector(Collector):
         yield _histograms("partition_load_duration_seconds", [((), loads)])
         remaining = sum(total - done for done, total in self._status.loading().values())
         yield _samples("partition_load_remaining_bytes", [((), remaining)])
+        counters = self._counters
+        yield _samples("partition_failures_total", [((), counters.tenures_failed)])
+        yield _samples("partition_stalls_total", [((), counters.tenures_stalled)])
 
     def _loop(self) -> Iterator[Metric]:
         lag = self._loop_lag
         yield _histograms("event_loop_lag_seconds", [((), lag.seconds)])
         yield _samples("event_loop_lag_max_seconds", [((), lag.take_max())])
         yield _samples("observer_failures_total", [((), self._counters.observer_failures)])
+        yield _samples("task_failures_total", _by_label(self._counters.task_failures))
+        yield _samples("process_paused_seconds_total", [((), self._counters.paused_ms / 1000)])
 
 
 class JmxCollector(Collector):

@@ -4,12 +4,12 @@ It says what `forms.rebalance_form` says, at a tenth of the cost; a test holds t
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from time import time_ns
 from typing import Final
 
+from coordinator_server.dates import utc
 from coordinator_server.group.reasons import Counts, Culprit, RebalanceEvent, Round, Waited
 
 
@@ -25,7 +25,7 @@ def rebalance_line(event: RebalanceEvent, limit: int, node_id: int | None) -> st
 
 @lru_cache(maxsize=1)
 def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return utc(seconds * 1000).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def rebalance_fields(event: RebalanceEvent, limit: int | None = None) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from coordinator_server.observe.counters import ClientMemory
 from coordinator_server.observe.flapping import Flapping
 from coordinator_server.observe.refusals import Refusals
 from coordinator_server.observe.status import GroupAdmin, StatusSource
@@ -20,3 +21,5 @@ class Sources:
     wall_ms: Callable[[], int]
     """Wall-clock milliseconds."""
     admin: GroupAdmin | None = None
+    client_memory: Callable[[], ClientMemory] = ClientMemory
+    """The memory budget for data of clients as it is now."""

@@ -28,6 +28,9 @@ from coordinator_server.observe.forms import (
 QUEUE = 256
 """Events kept for a client that is slower than the groups."""
 
+QUEUE_BYTES = 1 << 20
+"""Size of these events at most; a large one is kept in any case if it is the only one."""
+
 MAX_CLIENTS = 256
 
 
@@ -37,6 +40,7 @@ class Subscriber:
     def __init__(self, group: str | None) -> None:
         self._group = group
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUE + 1)
+        self._bytes = 0
         self.overrun = False
 
     def wants(self, group: str) -> bool:
@@ -45,9 +49,12 @@ class Subscriber:
 
     def put(self, event: bytes) -> bool:
         """Keep an event for it; False if there are too many and it is to be dropped."""
-        if self._queue.qsize() >= QUEUE:
+        waiting = self._queue.qsize()
+        if waiting >= QUEUE or (waiting and self._bytes + len(event) > QUEUE_BYTES):
             self.overrun = True
+            self._forget()
             return False
+        self._bytes += len(event)
         self._queue.put_nowait(event)
         return True
 
@@ -57,11 +64,22 @@ class Subscriber:
 
     async def next(self, patience: float) -> bytes | None:
         """The next event, None at the end; a comment if nothing happens for `patience` seconds."""
+        if self.overrun:
+            return None
         try:
             async with asyncio.timeout(patience):
-                return None if self.overrun else await self._queue.get()
+                event = await self._queue.get()
         except TimeoutError:
             return b": still here\n\n"
+        if event is not None:
+            self._bytes -= len(event)
+        return event
+
+    def _forget(self) -> None:
+        """Free what it will not get any more: it may not read for long."""
+        while not self._queue.empty():
+            self._queue.get_nowait()
+        self._bytes = 0
 
 
 class EventStream:

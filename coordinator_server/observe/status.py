@@ -17,6 +17,20 @@ MEMBER_KINDS = ("dynamic", "static", "pending")
 """How a member belongs to a classic group; pending ids have not joined yet."""
 
 
+MEMORY_KINDS = ("groups", "members", "offsets")
+"""What is kept for clients, as far as it is estimated."""
+
+
+class Unserved(NamedTuple):
+    """A coordinator partition that does not serve."""
+
+    partition: int
+    state: str
+    """One of `PARTITION_STATES`."""
+    error: str
+    """Why it failed last; empty if it has not failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
     """A member of a group as it is now."""
@@ -125,6 +139,8 @@ class Census:
     """Whom groups wait for, as in `GroupGauges`."""
     queued_events: int = 0
     """Requests and timers that wait for their turn in the mailboxes of groups."""
+    memory_bytes: Counter[str] = field(default_factory=Counter)
+    """Estimated, by kind (`MEMORY_KINDS`)."""
 
     @classmethod
     def whole(cls, counting: "Iterable[Census]") -> "Census":
@@ -191,6 +207,14 @@ class StatusSource(Protocol):
 
     def partitions(self) -> Mapping[str, int]:
         """Number of coordinator partitions by state (`PARTITION_STATES`; absent is 0)."""
+        ...
+
+    def unserved(self) -> Sequence[Unserved]:
+        """The coordinator partitions that do not serve, and why."""
+        ...
+
+    def max_groups(self) -> int:
+        """How many groups the settings allow."""
         ...
 
     def loading(self) -> Mapping[int, tuple[int, int]]:

@@ -67,7 +67,11 @@ class CoordinatorAdmin:
             if not answer.done():
                 answer.set_result(result)
 
-        self._coordinator.submit(group_id, event(CallbackTicket(deliver)))
+        def failed(bug: Exception) -> None:
+            if not answer.done():
+                answer.set_exception(bug)
+
+        self._coordinator.submit(group_id, event(CallbackTicket(deliver, failed)))
         return _result(await answer)
 
 

@@ -14,7 +14,7 @@ from coordinator_server.group.reasons import Culprit
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.partition import Partition, PartitionState, Report
 from coordinator_server.runtime.refusals import tell_refused
-from coordinator_server.runtime.tenure import World
+from coordinator_server.runtime.world import World
 from coordinator_server.storage.base import Storage
 from protocol.errors import ErrorCode
 from protocol.java import PartitionOf
@@ -72,6 +72,7 @@ class Coordinator:
         self._ours = [partition for partition in self.partitions if ours(partition.index)]
         self.world = world
         self._storage = storage
+        self._report = report
         self._partition_of = PartitionOf(partitions)
 
     def partition_for(self, group_id: str) -> int:
@@ -165,6 +166,12 @@ class Coordinator:
         """How many of our partitions are in each state."""
         return Counter(partition.state for partition in self._ours)
 
+    def unserved(self) -> Iterator[tuple[int, PartitionState, str]]:
+        """Our partitions that are not served, with their states and why each failed last."""
+        for partition in self._ours:
+            if partition.state is not PartitionState.ACTIVE:
+                yield partition.index, partition.state, partition.failure
+
     @property
     def is_ready(self) -> bool:
         """Whether every partition that is ours is being served."""
@@ -181,7 +188,13 @@ class Coordinator:
 
     async def stop(self) -> None:
         """Answer the parked, flush and close every partition, then the storage."""
-        await asyncio.gather(*(partition.stop() for partition in self.partitions))
+        stops = (partition.stop() for partition in self.partitions)
+        results = await asyncio.gather(*stops, return_exceptions=True)
+        for partition, result in zip(self.partitions, results, strict=True):
+            if isinstance(result, BaseException):
+                self._report(
+                    "partition_close_failed", partition=partition.index, error=repr(result)
+                )
         await self._storage.stop()
 
     async def _on_assigned(self, partition: int) -> None:

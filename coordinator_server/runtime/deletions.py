@@ -1,10 +1,8 @@
 """Deleted topics of a partition, until no offset of theirs can come back from its log."""
 
-from collections.abc import Iterable
-from itertools import count
-
 from coordinator_server.group.effects import Done, Result
 from coordinator_server.group.events import TopicsDeleted
+from coordinator_server.runtime.deleted_topics import DeletedTopics
 from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import CallbackTicket
 
@@ -12,20 +10,26 @@ from coordinator_server.runtime.ticket import CallbackTicket
 class Deletions:
     """What a tenure that ends has not written down is left to the next one."""
 
-    def __init__(self) -> None:
-        self._number = count()
-        self._open: dict[str, int] = {}
-        """When each topic was deleted last; it may come back and be deleted again."""
+    def __init__(self, deleted: DeletedTopics) -> None:
+        """`deleted` is shared by all partitions."""
+        self._deleted = deleted
 
-    def add(self, topics: Iterable[str]) -> None:
+    def add(self, topics: frozenset[str]) -> None:
         """These topics do not exist any more."""
-        number = next(self._number)
-        self._open.update((topic, number) for topic in topics)
+        self._deleted.open(self, topics)
+
+    def drop(self) -> None:
+        """Keep nothing: it is for another owner to write down."""
+        self._deleted.settle(self, self._deleted.number)
+
+    @property
+    def open(self) -> frozenset[str]:
+        """The topics of which the groups may still have offsets."""
+        return self._deleted.since(self)
 
     def carry_out(self, tenure: Tenure) -> None:
         """Let the groups forget; within this call, so that no commit to a successor is lost."""
-        wanted = dict(self._open)
-        topics = frozenset(wanted)
+        wanted, topics = self._deleted.number, self.open
         concerned = [
             actor
             for actor in tenure.actors.values()
@@ -40,15 +44,9 @@ class Deletions:
             nonlocal waiting
             waiting -= isinstance(result, Done)
             if not waiting:
-                self._settle(wanted)
+                self._deleted.settle(self, wanted)
 
         if not concerned:
-            self._settle(wanted)
+            self._deleted.settle(self, wanted)
         for actor in concerned:
             actor.post(TopicsDeleted(topics, CallbackTicket(written)))
-
-    def _settle(self, written: dict[str, int]) -> None:
-        """The tombstones are durable."""
-        for topic, number in written.items():
-            if self._open.get(topic) == number:
-                del self._open[topic]

@@ -1,6 +1,7 @@
 """A log partition of the coordinator: one tenure after another, and what lies between them."""
 
 import asyncio
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
@@ -9,14 +10,17 @@ from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.effects import FetchedTopic
 from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Token
 from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.runtime.answering import resolve
 from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.refusals import tell_unserved
-from coordinator_server.runtime.tenure import Tenure, World
+from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import Ticket
+from coordinator_server.runtime.world import World
 from coordinator_server.storage.base import CorruptLog, Fenced, PartitionLog, Storage, append
+from coordinator_server.tasks import is_cancelled
 from protocol.new_batch import NewBatch
 
 
@@ -61,6 +65,8 @@ class Partition:
         self.index = index
         self.state = PartitionState.INITIAL
         self.tenure: Tenure | None = None
+        self.failure = ""
+        """Why it failed last, in words; empty while it is served."""
         self._storage = storage
         self._world = world
         self._report = report
@@ -70,7 +76,7 @@ class Partition:
         """Held until a tenure's log is closed; the next one is not claimed before."""
         self._stopping = False
         self._backoff_ms = FIRST_BACKOFF_MS
-        self._deletions = Deletions()
+        self._deletions = Deletions(world.deleted)
         self._generations = SpentGenerations()
 
     def submit(self, group_id: str, event: Event) -> None:
@@ -83,8 +89,12 @@ class Partition:
         token = getattr(event, "token", None)
         if isinstance(token, Ticket):
             result = answer_to(failure, event)
-            tell_unserved(group_id, event, result, self._world)
-            token.resolve(result)
+            resolve(token, result)
+            self._world.attempt(
+                "report a refusal",
+                group_id,
+                lambda: tell_unserved(group_id, event, result, self._world),
+            )
 
     def renew(self, group_id: str, heartbeat: Heartbeat, now: int, times: int) -> bool:
         """Take heartbeats at once, if that is all there is to them; see Coordinator."""
@@ -117,16 +127,26 @@ class Partition:
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted: no group remembers an offset of theirs from now on."""
-        if self.state not in (PartitionState.INITIAL, PartitionState.CLOSED):
+        if self.state in (PartitionState.INITIAL, PartitionState.CLOSED):
+            self._deletions.drop()
+        else:
             self._deletions.add(topics)
-        if self.tenure is not None:
-            self._deletions.carry_out(self.tenure)
+        tenure = self.tenure
+        if tenure is not None:
+            self._forget_deleted(tenure)
+
+    def _forget_deleted(self, tenure: Tenure) -> None:
+        """Let the groups forget deleted topics; what fails is left to the next tenure."""
+        try:
+            self._deletions.carry_out(tenure)
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - the log decides
+            tenure.end(Failure.NOT_AVAILABLE, error)
 
     def assigned(self) -> None:
         """The storage has made us the owner: claim, load and serve."""
         if not self._stopping and self.state in (PartitionState.INITIAL, PartitionState.CLOSED):
             # What another owner has taken for the successors of deleted topics must stay.
-            self._deletions = Deletions()
+            self._deletions.drop()
             self._transition(PartitionState.LOADING)
             self._opening = asyncio.get_running_loop().create_task(self._open())
 
@@ -140,7 +160,10 @@ class Partition:
         tenure = self.tenure
         if tenure is not None and self.state is PartitionState.ACTIVE:
             self._transition(PartitionState.CLOSED)
-            await tenure.drain()
+            try:
+                await tenure.drain()
+            except Exception as error:  # noqa: BLE001 - everybody is answered, the log is closed
+                self._tell("partition_close_failed", partition=self.index, error=in_words(error))
         await self._close(Failure.SHUTTING_DOWN)
 
     async def _close(self, failure: Failure) -> None:
@@ -163,8 +186,11 @@ class Partition:
         if log is not None:
             try:
                 await log.close()
-            except OSError as error:
-                self._report("partition_close_failed", partition=self.index, error=str(error))
+            except (Exception, CancelledError) as error:
+                if is_cancelled():
+                    raise
+                words = str(error) if isinstance(error, OSError) else in_words(error)
+                self._tell("partition_close_failed", partition=self.index, error=words)
 
     # --- from LOADING to ACTIVE ---
 
@@ -178,20 +204,34 @@ class Partition:
                 async with self._closing:
                     await self._close_log()
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it is, try again later
-                self._transition(PartitionState.FAILED)
-                self._report(
-                    "partition_load_failed",
-                    partition=self.index,
-                    error=f"{type(error).__name__}: {error}",
-                    retry_ms=self._backoff_ms,
-                    **_way_out(self.index, error),
-                )
-                await self._close_log()
-                await self._back_off()
-                self._transition(PartitionState.LOADING)
+            except (Exception, CancelledError) as error:
+                # Whatever it is, try again later; unless `_close` has cancelled this task.
+                if is_cancelled():
+                    raise
+                await self._load_failed(error)
             else:
                 return
+
+    async def _load_failed(self, error: BaseException) -> None:
+        """Wait until the log may be tried again."""
+        # If the tenure had begun already, nothing was opening any more: `recover` would open, too.
+        self._opening = asyncio.current_task()
+        tenure, self.tenure = self.tenure, None
+        if tenure is not None:
+            tenure.end(Failure.NOT_AVAILABLE)
+        self.failure = in_words(error)
+        if self.state is not PartitionState.FAILED:
+            self._transition(PartitionState.FAILED)
+        self._tell(
+            "partition_load_failed",
+            partition=self.index,
+            error=in_words(error),
+            retry_ms=self._backoff_ms,
+            **_way_out(self.index, error),
+        )
+        await self._close_log()
+        await self._back_off()
+        self._transition(PartitionState.LOADING)
 
     async def _begin_tenure(self) -> None:
         """Claim, load, and prove with a no-op append that the log takes writes."""
@@ -210,11 +250,12 @@ class Partition:
         self._backoff_ms = FIRST_BACKOFF_MS
         self._transition(PartitionState.ACTIVE)
         self._opening = None
+        self.failure = ""
         tenure.begin()
         if not tenure.ended:
-            self._deletions.carry_out(tenure)
+            self._forget_deleted(tenure)
         if loader.records:
-            self._report(
+            self._tell(
                 "partition_loaded",
                 partition=self.index,
                 records=loader.records,
@@ -241,13 +282,15 @@ class Partition:
         if self.state is PartitionState.CLOSED:
             return
         fenced = isinstance(error, Fenced)
-        self._report(
+        self.failure = in_words(error)
+        self._world.counters.tenures_failed += 1
+        self._transition(PartitionState.CLOSED if fenced else PartitionState.FAILED)
+        self._tell(
             "tenure_ended",
             partition=self.index,
-            error=f"{type(error).__name__}: {error}",
+            error=self.failure,
             fenced=fenced,
         )
-        self._transition(PartitionState.CLOSED if fenced else PartitionState.FAILED)
         self._opening = asyncio.get_running_loop().create_task(self._reopen(fenced=fenced))
 
     async def _reopen(self, *, fenced: bool) -> None:
@@ -258,15 +301,45 @@ class Partition:
             self._transition(PartitionState.LOADING)
             await self._open()
 
+    def recover(self) -> None:
+        """Begin anew if nothing else is going to: the task that was to load has ended too early."""
+        opening = self._opening
+        is_serving = self.state is _ACTIVE and self.tenure is not None and not self.tenure.ended
+        if (
+            self._stopping
+            or self.state in (PartitionState.INITIAL, PartitionState.CLOSED)
+            or is_serving
+            or (opening is not None and not opening.done())
+        ):
+            return
+        if opening is not None and not opening.cancelled() and opening.exception() is not None:
+            self.failure = in_words(opening.exception())
+        self._tell("partition_task_failed", partition=self.index, error=self.failure)
+        self.tenure = None
+        if self.state is not PartitionState.FAILED:
+            self._transition(PartitionState.FAILED)
+        self._opening = asyncio.get_running_loop().create_task(self._reopen(fenced=False))
+
+    def _tell(self, event: str, **fields: object) -> None:
+        """Report to the log; that this fails must not keep the partition from going on."""
+        self._world.attempt("report", "", lambda: self._report(event, **fields))
+
     def _transition(self, state: PartitionState) -> None:
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise RuntimeError(f"partition {self.index}: {self.state} -> {state} is not legal")
         self.state = state
 
 
-def _way_out(partition: int, error: Exception) -> dict[str, str]:
+def in_words(error: BaseException | None) -> str:
+    """The type of an error and its message."""
+    return f"{type(error).__name__}: {error}"
+
+
+def _way_out(partition: int, error: BaseException) -> dict[str, str]:
     """The command that shows what can be kept of a log that is damaged; nothing else needs one."""
     if not isinstance(error, CorruptLog):
         return {}
+    if error.repair:
+        return {"repair": error.repair}
     command = "coordinator-server log repair --dry-run"
     return {"repair": f"{command} --data <log.dirs> --partition {partition}"}

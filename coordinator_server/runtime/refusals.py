@@ -7,10 +7,10 @@ Equal refusals are folded before anything is made of them, so that a flood of th
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from coordinator_server.clock import Clock
+from coordinator_server.dates import utc
 from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.effects import (
     Committed,
@@ -167,8 +167,8 @@ def _api(event: Event) -> str:
 def _detail(refuse: Refuse) -> str:
     if refuse.since_ms < 0:
         return refuse.detail
-    since = datetime.fromtimestamp(refuse.since_ms / 1000, UTC)
-    return f"{refuse.detail} since {since.isoformat(timespec='milliseconds')}"
+    since = utc(refuse.since_ms).isoformat(timespec="milliseconds")
+    return f"{refuse.detail} since {since}"
 
 
 def _who(group: ClassicGroup | None, event: Event) -> Culprit:

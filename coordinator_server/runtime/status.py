@@ -18,6 +18,7 @@ from coordinator_server.observe.status import (
     GroupSummary,
     MemberStatus,
     OffsetStatus,
+    Unserved,
     WaitingStatus,
 )
 from coordinator_server.runtime.census import AT_ONCE, gauges_of, take_census
@@ -44,6 +45,17 @@ class CoordinatorStatus:
         """Number of coordinator partitions by state."""
         states = self._coordinator.partition_states()
         return {state.value: count for state, count in states.items()}
+
+    def unserved(self) -> Sequence[Unserved]:
+        """The partitions that do not serve, and why."""
+        return [
+            Unserved(index, state.value, failure)
+            for index, state, failure in self._coordinator.unserved()
+        ]
+
+    def max_groups(self) -> int:
+        """How many groups the settings allow."""
+        return self._world.limits.max_groups
 
     def loading(self) -> Mapping[int, tuple[int, int]]:
         """Bytes read and bytes in all, by partition that is being loaded."""

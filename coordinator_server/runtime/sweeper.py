@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from coordinator_server.group.events import ExpireOffsets
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.partition import Report
-from coordinator_server.runtime.tenure import World
+from coordinator_server.runtime.world import World
+from coordinator_server.tasks import TaskKeeper
 
 if TYPE_CHECKING:
     from coordinator_server.runtime.timers import Cancellable
@@ -58,8 +59,11 @@ class Sweeper:
         self._deleted.add(topic)
 
     def _forget_deleted(self) -> None:
-        topics, self._deleted = frozenset(self._deleted), set()
-        self._coordinator.forget_topics(topics)
+        try:
+            self._coordinator.forget_topics(frozenset(self._deleted))
+        finally:
+            # Not tried again: somebody may have made a topic of that name anew.
+            self._deleted.clear()
 
     def sweep(self) -> None:
         """Expire offsets, unless the wall clock has just jumped.
@@ -73,7 +77,8 @@ class Sweeper:
             self._world.counters.sweeps_skipped += 1
             self._report("sweep_skipped", clock_jump_ms=jump)
             return
-        task = asyncio.get_running_loop().create_task(self._visit_all())
+        counted = self._world.counters.task_failures
+        task = TaskKeeper(self._report, counted).once("expiry sweep", self._visit_all)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -85,18 +90,23 @@ class Sweeper:
         self._timer = self._world.timers.call_at(self._due, self._ring)
 
     def _ring(self) -> None:
-        """It rings early when the interval is longer than a timer can be."""
-        if self._world.clock.monotonic_ms() < self._due:
-            self._timer = self._world.timers.call_at(self._due, self._ring)
-            return
-        self._arm()
-        self.sweep()
+        """Sweep, unless the timer rings early: the interval may be longer than a timer can be."""
+        is_early = False
+        try:
+            is_early = self._world.clock.monotonic_ms() < self._due
+            if not is_early:
+                self.sweep()
+        finally:
+            # Whatever failed: without a timer nothing would ever expire again.
+            if is_early:
+                self._timer = self._world.timers.call_at(self._due, self._ring)
+            else:
+                self._arm()
 
     async def _visit_all(self) -> None:
-        group_ids = [group.group_id for group in self._coordinator.groups()]
-        for number, group_id in enumerate(group_ids, start=1):
+        for number, group in enumerate(self._coordinator.groups(), start=1):
             # It may have gone since, with its partition even.
-            if self._coordinator.group(group_id) is not None:
-                self._coordinator.submit(group_id, ExpireOffsets())
+            if self._coordinator.group(group.group_id) is not None:
+                self._coordinator.submit(group.group_id, ExpireOffsets())
             if number % GROUPS_PER_TURN == 0:
                 await asyncio.sleep(0)

@@ -1,70 +1,38 @@
 """One tenure of a partition: its groups' actors and its writer, from load to the one final step."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from asyncio import CancelledError
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from coordinator_server.clock import Clock
 from coordinator_server.group.commits import RepeatedCommit
-from coordinator_server.group.context import Context, Limits
-from coordinator_server.group.effects import (
-    Committed,
-    Deleted,
-    Effects,
-    Left,
-    Refuse,
-    Reply,
-    Result,
-)
-from coordinator_server.group.events import Event, Loaded, Token
+from coordinator_server.group.context import Context
+from coordinator_server.group.effects import Effects, Refuse, Reply, Result, Rule
+from coordinator_server.group.events import CommitOffsets, Event, Join, Loaded, Token
 from coordinator_server.group.machine import Group, TurnFailed
 from coordinator_server.group.reasons import (
     Observation,
     Outcome,
     RebalanceEvent,
     RebalanceStarted,
-    brief,
 )
-from coordinator_server.observe.counters import Counters
-from coordinator_server.ports import Ids
 from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.runtime.answering import refuse
 from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.generations import SpentGenerations
-from coordinator_server.runtime.refusals import (
-    Fold,
-    tell_parked,
-    tell_parts,
-    tell_refusal,
-    tell_unserved,
-)
-from coordinator_server.runtime.ticket import Ticket
-from coordinator_server.runtime.timers import Cancellable, Timers
+from coordinator_server.runtime.refusals import tell_parked, tell_unserved
+from coordinator_server.runtime.sender import ReplySender
+from coordinator_server.runtime.world import World
 from coordinator_server.runtime.writer import Leaving, Writer
-from coordinator_server.soon import Soon, SoonInLoop
 from coordinator_server.storage.base import Fenced, PartitionLog
 from protocol.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from coordinator_server.runtime.timers import Cancellable
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """What all tenures share."""
-
-    clock: Clock
-    ids: Ids
-    timers: Timers
-    limits: Limits
-    observe: Callable[[Observation], None]
-    log_bug: Callable[[str, TurnFailed], None]
-    """Told the group id and what happened, before the tenure ends."""
-    write_timeout_ms: int = 5_000
-    """offsets.commit.timeout.ms: no reply is held longer."""
-    counters: Counters = field(default_factory=Counters)
-    soon: Soon = field(default_factory=SoonInLoop)
-    fold_refusal: Fold = lambda _group_id, _place, _at_ms: False
-    """Counts a refusal if an equal one has been told to `observe`."""
-    jitter: Callable[[], float] = lambda: 1.0
-    """By what a wait before another try is stretched, so that not all try at once."""
+_MAKE_GROUPS: Final = frozenset({Join, CommitOffsets})
+"""Others find that there is no such group, and leave nothing behind."""
 
 
 class Tenure:
@@ -86,27 +54,25 @@ class Tenure:
         self.ended = False
         self.timers = world.timers
         self.actors = {group.group_id: GroupActor(group, self) for group in groups}
+        world.count.groups += len(self.actors)
+        self._sender = ReplySender(world, self._released, self._renew_sessions)
         self.writer = Writer(
             log,
             world.limits.max_append_bytes,
             world.clock,
             world.counters.log_append_seconds,
             world.soon,
-            self._send,
+            self._sender.send,
             self._append_failed,
         )
         self._world = world
         self._on_end = on_end
         self._generations = generations
         self._context = Context(0, 0, world.ids, world.limits)
+        self.attempt = world.attempt
+        self.waiting: set[GroupActor] = set()
+        """Actors that have events in their mailboxes."""
         self._watchdog: Cancellable | None = None
-        self._outbox: list[Leaving] = []
-        """What may leave and has not yet: only where there is very much of it."""
-        self._is_sending = False
-        self._have_waited: dict[GroupActor, list[str]] = {}
-        """Members whose replies were held and have now left."""
-        self._rest: asyncio.Handle | None = None
-        """Sends the rest in the next turn of the event loop."""
 
     def begin(self) -> None:
         """Let the loaded groups go on, every member with a full session from now."""
@@ -117,8 +83,21 @@ class Tenure:
         """Take an event for a group, which need not exist."""
         actor = self.actors.get(group_id)
         if actor is None:
+            count = self._world.count
+            if count.groups >= self._world.limits.max_groups and type(event) in _MAKE_GROUPS:
+                self._refuse_group(group_id, event)
+                return
             actor = self.actors[group_id] = GroupActor(Group(group_id), self)
+            count.groups += 1
         actor.post(event)
+
+    def _refuse_group(self, group_id: str, event: Event) -> None:
+        """Answer a request that would make one group too many."""
+        most = self._world.limits.max_groups
+        detail = f"the server has as many groups as group.max.groups={most} allows"
+        answer = Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, Rule.TOO_MANY_GROUPS, detail)
+        refuse(getattr(event, "token", None), answer)
+        self._tell_unserved(group_id, event, answer)
 
     def forget(self, actor: GroupActor) -> None:
         """Drop the actor of a group that has ceased to exist; the id may come back."""
@@ -127,6 +106,7 @@ class Tenure:
             # It may have been forgotten before, and another one have taken its place.
             if self.actors.get(actor.group.group_id) is actor:
                 del self.actors[actor.group.group_id]
+                self._world.count.groups -= 1
 
     def end(self, failure: Failure, error: BaseException | None = None) -> None:
         """The one final step: every held, parked or waiting request is answered, once.
@@ -136,28 +116,54 @@ class Tenure:
         if self.ended:
             return
         self.ended = True
-        self._generations.ended(self.actors)
+        self._world.count.groups -= len(self.actors)
+        attempt, actors = self.attempt, self.actors
+        if failure is not Failure.SHUTTING_DOWN:
+            attempt("note generations", "", lambda: self._generations.ended(actors))
         if error is not None:
-            self._on_end(error)
+            attempt("end a tenure", "", lambda: self._on_end(error))
         if self._watchdog is not None:
-            self._watchdog.cancel()
-        self._send_rest()
+            attempt("stop a timer", "", self._watchdog.cancel)
+        self._sender.send_rest()
         for held in self.writer.stop():
-            self._refuse_replies(held.actor.group.group_id, held.event, held.replies, failure)
-            self._tell_aborted(held.observed)
-        context = self.context()
-        for actor in self.actors.values():
-            self._send_away(actor, failure)
-            for observation in actor.group.abort(context).observed:
-                self._world.observe(observation)
+            group_id = held.actor.group.group_id
+            self._refuse_replies(group_id, held.event, held.replies, failure)
+            attempt("report a rebalance", group_id, partial(self._tell_aborted, held.observed))
+        for group_id, actor in list(actors.items()):
+            if actor.is_quiet:
+                continue
+            attempt("answer who waits", group_id, partial(self._send_away, actor, failure))
+            attempt("end a rebalance", group_id, partial(self._abort, actor))
         self.actors = {}
+
+    def _abort(self, actor: GroupActor) -> None:
+        for observation in actor.group.abort(self.context()).observed:
+            self._world.tell(observation)
+
+    def waits(self) -> Iterator[tuple[object, object]]:
+        """What waits to be done, in pairs: where, and an object that is another one after progress.
+
+        Requests that are parked wait for others, not for this tenure: they are not among them.
+        """
+        head = self._sender.head
+        if head is not None:
+            yield "reply", head[1]
+        if self.writer.waiting_since is not None:
+            yield "append", self.writer.durable
+        for actor in self.waiting:
+            event = actor.next_event
+            if event is not None:
+                yield actor, event
 
     async def drain(self) -> None:
         """Planned end: parked members are sent away, what is held leaves when it is durable."""
-        for actor in self.actors.values():
-            self._send_away(actor, Failure.SHUTTING_DOWN)
-        await self.writer.drain()
-        self.end(Failure.SHUTTING_DOWN)
+        try:
+            for actor in list(self.actors.values()):
+                if not actor.is_quiet:
+                    self._send_away(actor, Failure.SHUTTING_DOWN)
+            await self.writer.drain()
+        finally:
+            self.end(Failure.SHUTTING_DOWN)
 
     # --- for actors ---
 
@@ -176,7 +182,7 @@ class Tenure:
         """
         for observation in effects.observed:
             if type(observation) is RebalanceStarted:
-                self._world.observe(observation)
+                self._world.tell(observation)
         if effects.writes:
             try:
                 self.writer.append(actor, effects.writes, self._context)
@@ -215,110 +221,50 @@ class Tenure:
             if replies or observed or actor.group.is_vacant:
                 self.writer.hold(Leaving(actor, event, replies, observed, was_held=True))
         elif replies or observed:
-            self._send([Leaving(actor, event, replies, observed, was_held=False)])
+            self._sender.send([Leaving(actor, event, replies, observed, was_held=False)])
 
     def report_bug(self, group_id: str, bug: TurnFailed) -> None:
         """A turn has raised: the memory of the partition is suspect, so the log decides."""
-        self._world.log_bug(group_id, bug)
+        self.attempt("log a bug", group_id, lambda: self._world.log_bug(group_id, bug))
         self._refuse_replies(group_id, bug.event, bug.effects.replies, Failure.NOT_AVAILABLE)
         self._tell_aborted(bug.effects.observed)
         self.end(Failure.NOT_AVAILABLE, bug)
-        _refuse(getattr(bug.event, "token", None), answer_to(Failure.NOT_AVAILABLE, bug.event))
+        refuse(getattr(bug.event, "token", None), answer_to(Failure.NOT_AVAILABLE, bug.event))
+
+    def turn_failed(
+        self, group_id: str, event: Event, effects: Effects | None, error: BaseException
+    ) -> None:
+        """A turn, or what it brought about, has raised what nobody expected."""
+        bug = TurnFailed(event, effects or Effects())
+        bug.__context__ = error
+        self.report_bug(group_id, bug)
+
+    def repeat_failed(
+        self, group_id: str, repeat: RepeatedCommit, token: Token | None, error: BaseException
+    ) -> None:
+        """The same for a repeated commit; its token has its answer afterwards, if there is one."""
+        self.turn_failed(group_id, repeat.asked, None, error)
+        refuse(token, answer_to(Failure.NOT_AVAILABLE, repeat.asked))
 
     # --- replies ---
-
-    def _send(self, leaving: list[Leaving]) -> None:
-        """Send replies and publish what happened, behind what is still on its way.
-
-        Very many replies follow in the next turns of the event loop: this one made them.
-        """
-        if self._is_sending:
-            self._outbox += leaving
-            return
-        self._outbox = leaving
-        self._is_sending = True
-        if len(leaving[0].replies) > _REPLIES_PER_TURN:
-            self._rest = asyncio.get_running_loop().call_soon(self._send_some)
-        else:
-            self._send_some()
-
-    def _send_some(self) -> None:
-        """What this brings about, such as a next request, gets in line."""
-        self._rest = None
-        left = _REPLIES_PER_TURN
-        while self._outbox and left > 0:
-            left -= self._send_first(left)
-        if self._have_waited:
-            self._renew_sessions()
-        if self._outbox:
-            self._rest = asyncio.get_running_loop().call_soon(self._send_some)
-        else:
-            self._is_sending = False
-
-    def _send_rest(self) -> None:
-        """Send all that is on its way: it was decided, and is durable."""
-        if self._rest is not None:
-            self._rest.cancel()
-            self._rest = None
-        self._is_sending = True
-        while self._outbox:
-            self._send_first(len(self._outbox[0].replies))
-        self._is_sending = False
-
-    def _send_first(self, most: int) -> int:
-        """Send up to `most` replies of what comes first; how much work that was."""
-        leaving = self._outbox[0]
-        actor, replies = leaving.actor, leaving.replies
-        is_whole = len(replies) <= most
-        if is_whole:
-            del self._outbox[0]
-        else:
-            leaving.replies = replies[most:]
-            replies = replies[:most]
-        # Those to all members of a large group are made only now.
-        made = replies if isinstance(replies, list) else list(replies)
-        for reply in made:
-            self._send_reply(actor, leaving.event, reply)
-        if is_whole and leaving.observed:
-            self._publish(leaving.observed)
-        if leaving.was_held:
-            self._released(actor, made)
-        return len(made) or 1
-
-    def _send_reply(self, actor: GroupActor, event: Event, reply: Reply) -> None:
-        result = reply.result
-        if type(result) is Committed:
-            self._world.counters.offset_commits += result.errors.count(_NONE)
-            if result.refused:
-                tell_parts(actor.group, event, result, self._world)
-        elif type(result) is Refuse:
-            tell_refusal(actor.group, event, reply, self._world)
-        elif (type(result) is Left or type(result) is Deleted) and result.refused:
-            tell_parts(actor.group, event, result, self._world)
-        _resolve(reply.token, result)
-
-    def _publish(self, observed: Iterable[Observation]) -> None:
-        for observation in observed:
-            if type(observation) is not RebalanceStarted:
-                self._world.observe(observation)
 
     def _tell_aborted(self, observed: Iterable[Observation]) -> None:
         """Rebalances whose last record is not durable have not ended well, whatever was meant."""
         for observation in observed:
             if type(observation) is RebalanceEvent:
-                self._world.observe(replace(observation, outcome=Outcome.ABORTED))
+                self._world.tell(replace(observation, outcome=Outcome.ABORTED))
 
-    def _released(self, actor: GroupActor, replies: list[Reply]) -> None:
+    def _released(self, actor: GroupActor, replies: Sequence[Reply]) -> None:
         """Remember which members had to wait; a group that has ended is forgotten."""
         members = [reply.member_id for reply in replies if reply.member_id is not None]
         if members:
-            self._have_waited.setdefault(actor, []).extend(members)
+            self._sender.have_waited.setdefault(actor, []).extend(members)
         elif actor.group.is_vacant and not self.ended:
             self.forget(actor)
 
     def _renew_sessions(self) -> None:
         """Members that had to wait have their sessions start anew: all of a group at once."""
-        have_waited, self._have_waited = self._have_waited, {}
+        have_waited, self._sender.have_waited = self._sender.have_waited, {}
         now = self._world.clock.monotonic_ms()
         for actor, members in have_waited.items():
             if not self.ended:
@@ -326,21 +272,40 @@ class Tenure:
 
     def _send_away(self, actor: GroupActor, failure: Failure) -> None:
         """Stop an actor and answer whoever waits for it."""
-        for event in actor.stop():
-            _refuse(getattr(event, "token", None), answer_to(failure, event))
-            tell_unserved(actor.group.group_id, event, answer_to(failure, event), self._world)
+        group = actor.group
+        left: list[Event] = []
+        try:
+            left = actor.stop()
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - the parked must be answered
+            self._world.failed("stop an actor", group.group_id, error)
+        for event in left:
+            answer = answer_to(failure, event)
+            refuse(getattr(event, "token", None), answer)
+            self._tell_unserved(group.group_id, event, answer)
         answer = answer_to(failure, None)
-        tell_parked(actor.group, answer, self._world)
-        for token in actor.group.take_parked():
-            _refuse(token, answer)
+        self.attempt(
+            "report a refusal", group.group_id, lambda: tell_parked(group, answer, self._world)
+        )
+        for token in group.take_parked():
+            refuse(token, answer)
 
     def _refuse_replies(
         self, group_id: str, event: Event, replies: Iterable[Reply], failure: Failure
     ) -> None:
-        for reply in replies:
-            answer = answer_to(failure, reply.result)
-            tell_unserved(group_id, event, answer, self._world)
-            _refuse(reply.token, answer)
+        try:
+            for reply in replies:
+                answer = answer_to(failure, reply.result)
+                refuse(reply.token, answer)
+                self._tell_unserved(group_id, event, answer)
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - others wait, too
+            self._world.failed("refuse", group_id, error)
+
+    def _tell_unserved(self, group_id: str, event: Event, answer: Result) -> None:
+        self.attempt(
+            "report a refusal",
+            group_id,
+            lambda: tell_unserved(group_id, event, answer, self._world),
+        )
 
     # --- the log's answer ---
 
@@ -369,27 +334,3 @@ class Tenure:
         else:
             deadline = begun + self._world.write_timeout_ms
             self._watchdog = self.timers.call_at(deadline, self._look)
-
-
-_NONE: Final = ErrorCode.NONE
-_REPLIES_PER_TURN: Final = 256
-"""A turn of thousands of replies would hold up all other groups: these take some milliseconds."""
-
-
-def _resolve(token: object, result: Result) -> None:
-    """Answer a token. What goes wrong at its end must not keep others from their answers."""
-    if isinstance(token, Ticket):
-        try:
-            token.resolve(result)
-        except Exception as error:  # noqa: BLE001 - whoever deals with what nobody caught
-            if not token.failed(error):
-                message = f"an answer was not delivered: {brief(str(result))}"
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": message, "exception": error}
-                )
-
-
-def _refuse(token: object, result: Result) -> None:
-    """Answer a token that may have been answered; events such as Tick have none."""
-    if isinstance(token, Ticket) and token.is_pending:
-        _resolve(token, result)

@@ -5,6 +5,7 @@ record of its own group, reads included, and for nothing else.
 """
 
 import asyncio
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 
 from coordinator_server.clock import Clock
@@ -103,6 +104,13 @@ class Writer:
         return self._open is not None
 
     @property
+    def waiting_since(self) -> int | None:
+        """When the oldest append that is not durable got its first record, sent off or not."""
+        if self._appends and (self._is_in_flight or self._open is not None):
+            return self._appends[0].begun
+        return None
+
+    @property
     def _is_in_flight(self) -> bool:
         return self.durable + 1 < self._number
 
@@ -157,8 +165,8 @@ class Writer:
     def _note(self, actor: GroupActor) -> None:
         actor.last_append = self._number
         if not self._is_flushed_soon:
-            self._is_flushed_soon = True
             self._soon(self._flush_soon)
+            self._is_flushed_soon = True
 
     def _add_to_another(self, writes: Sequence[Write | WriteOffsets], ctx: Context) -> None:
         """Begin a batch for what did not fit into the open one; several if there is no way."""
@@ -214,24 +222,27 @@ class Writer:
         self._number += 1
         try:
             self._log.append(batch, self._when_appended)
-        except Exception as error:  # noqa: BLE001 - an append may fail at once, too
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - it may fail at once, too
             self._failed(error)
 
     def _appended(self, result: int | BaseException) -> None:
         """Appends become durable in their order; the first that fails ends the tenure."""
         if self._stopped:
             return
-        begun = self._appends[0].begun
-        self._append_seconds.observe((self._clock.monotonic_ms() - begun) / 1000)
-        if not isinstance(result, int):
-            self._failed(result)
-            return
-        self.durable += 1
-        held = self._appends.pop(0).held
-        if held:
-            self._release(held)
-        if not self._is_in_flight:
-            self._wake_drain()
+        try:
+            begun = self._appends[0].begun
+            self._append_seconds.observe((self._clock.monotonic_ms() - begun) / 1000)
+            if not isinstance(result, int):
+                self._failed(result)
+                return
+            self.durable += 1
+            held = self._appends.pop(0).held
+            if held:
+                self._release(held)
+            if not self._is_in_flight:
+                self._wake_drain()
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - the log decides
+            self._failed(error)
 
 
 def _add(write: Write | WriteOffsets, batch: NewBatch) -> None:

@@ -43,6 +43,11 @@ class TooLarge(Exception):
 class CorruptLog(Exception):
     """Bytes in the middle of the log cannot be what was written; the message says where."""
 
+    def __init__(self, message: str, repair: str = "") -> None:
+        """`repair` is the command that mends the log, if it is another than `log repair`."""
+        super().__init__(message)
+        self.repair = repair
+
 
 class Node(NamedTuple):
     """Who can be named as the coordinator of a partition."""

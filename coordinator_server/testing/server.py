@@ -9,10 +9,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Self, TypeVar
 
-from coordinator_server.app import App, Substitutes
+from coordinator_server.app import App
 from coordinator_server.clock import Clock, ManualClock, SystemClock
 from coordinator_server.config import load_exactly
 from coordinator_server.group.reasons import Observation, RebalanceEvent
+from coordinator_server.substitutes import Substitutes
 from coordinator_server.testing.faults import WAIT_SECONDS, Fault, Faults, Step, Which
 from coordinator_server.testing.timers import MovableTimers
 
@@ -196,7 +197,8 @@ class TestCoordinator:
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Make a topic. Raises TopicError if that cannot be."""
-        self._call(lambda: self._running().create_topic(name, partitions))
+        creation = self._running().create_topic(name, partitions)
+        asyncio.run_coroutine_threadsafe(creation, self._loop).result(START_SECONDS)
 
     # --- life ---
 

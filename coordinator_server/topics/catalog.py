@@ -3,19 +3,34 @@
 The file is replaced as a whole (new file, fsync, rename, fsync of the directory) before a change
 becomes visible, so a topic id that a client has seen outlives every crash. It names topics that
 were deleted, too, until their records are removed.
+
+Once the server runs, a thread writes the file: `reserve` and `create_reserved`, or
+`delete_durably`. Changes that are requested during a write share the next one. `declare`, `create`
+and `delete` write on the calling thread, for the start.
 """
 
+import asyncio
 import base64
-import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from asyncio import CancelledError
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 from coordinator_server.ports import Ids, TopicInfo
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
+from coordinator_server.tasks import is_cancelled
+from coordinator_server.topics.catalog_changes import CatalogChange
+from coordinator_server.topics.catalog_file import CatalogFile, to_base64, to_form
+from coordinator_server.topics.catalog_reading import (
+    CorruptCatalog,
+    check_not_missing,
+    corrupt,
+    read_document,
+)
 from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.known import KnownTopics
+from coordinator_server.topics.limits import DEFAULT_LIMITS, PartitionLimits
 from coordinator_server.topics.names import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
@@ -24,57 +39,14 @@ from coordinator_server.topics.names import (
 )
 from protocol.errors import ErrorCode
 
+__all__ = [
+    "CorruptCatalog", "TopicCatalog", "deleted", "forget_deleted", "from_base64", "from_form",
+    "load", "to_base64", "to_form",
+]  # fmt: skip
+
 FILE_NAME = "topics.json"
-FORMAT = 1
 MOST_DELETED = 10_000
 """Deleted topics that are remembered; the removal of older ones has ended."""
-
-
-class CorruptCatalog(Exception):
-    """The catalog file cannot be what was written; the message names the file and the fault."""
-
-
-class KnownTopics:
-    """Topics in memory: a `TopicImage`, and what may be added to it."""
-
-    def __init__(self, topics: dict[str, TopicInfo]) -> None:
-        self._listeners: list[Callable[[str], None]] = []
-        self._topics = topics
-        self._index()
-
-    def get(self, name: str) -> TopicInfo | None:
-        """The topic of that name."""
-        return self._topics.get(name)
-
-    def by_id(self, topic_id: UUID) -> TopicInfo | None:
-        """The topic of that id."""
-        return self._by_id.get(topic_id)
-
-    def topics(self) -> Mapping[str, TopicInfo]:
-        """All topics by name; a live view."""
-        return MappingProxyType(self._topics)
-
-    def on_change(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(name)` whenever a topic is created, deleted or grows."""
-        self._listeners.append(listener)
-
-    def check_new(self, name: str) -> None:
-        """Raise the TopicError with which Kafka refuses to create a topic of that name."""
-        reason = why_invalid(name)
-        if reason is not None:
-            raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-        if name in self._topics:
-            raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        other = self._collisions.get(collision_key(name))
-        if other is not None and other != name:
-            raise TopicError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topic: {other}",
-            )
-
-    def _index(self) -> None:
-        self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
-        self._collisions = {collision_key(name): name for name in self._topics}
 
 
 class TopicCatalog(KnownTopics):
@@ -90,31 +62,51 @@ class TopicCatalog(KnownTopics):
         *,
         offsets_partitions: int,
         files: Files = SYSTEM_FILES,
+        limits: PartitionLimits = DEFAULT_LIMITS,
+        is_new: bool = False,
     ) -> None:
         """Load the catalog of a data directory, or begin an empty one.
 
-        Raises CorruptCatalog, OSError; ValueError if the coordinator's log has another number of
-        partitions.
+        An empty one beside logs is an error, unless the directory is just being made (`is_new`).
+        Raises CorruptCatalog, OSError; ValueError if the file is missing, or the coordinator's log
+        has another number of partitions.
         """
         self._path = directory / FILE_NAME
+        self._file = CatalogFile(files, self._path)
         self._ids = ids
-        self._files = files
+        self._limits = limits
+        if not is_new:
+            check_not_missing(self._path)
         super().__init__(load(self._path) if self._path.exists() else {})
         self._deleted = dict.fromkeys(deleted(directory))
         """Ids, as they are written, of topics of which records may be left."""
+        self._partitions = sum(t.partitions for t in self._topics.values() if not t.internal)
+        """Of all topics but the internal ones, with those that are being created."""
+        self._reserved: dict[str, TopicInfo] = {}
+        """Topics that are being created, by name; no request sees them yet."""
+        self._doomed: set[str] = set()
+        """Names of topics that are being deleted; every request still sees them."""
+        self._changes: list[CatalogChange] = []
+        """Changes for the next write."""
+        self._writing: asyncio.Task[None] | None = None
         self._pin_offsets_topic(offsets_partitions)
+
+    # --- changes that are written on the calling thread ---
 
     def declare(self, topics: Iterable[tuple[str, int]]) -> None:
         """Make sure that the configured topics exist with at least their partitions.
 
-        Raises TopicError for an illegal name and for fewer partitions than the topic has.
+        Raises TopicError for an illegal name, for fewer partitions than the topic has, and beyond
+        a limit.
         """
         changed: list[TopicInfo] = []
+        more = 0
         for name, partitions in topics:
             known = self._topics.get(name)
             if known is None:
                 self.check_new(name)
-                changed.append(self._new(name, partitions))
+                changed.append(self._new(name, partitions, more))
+                more += partitions
             elif known.partitions > partitions:
                 raise TopicError(
                     ErrorCode.INVALID_PARTITIONS,
@@ -122,7 +114,10 @@ class TopicCatalog(KnownTopics):
                     f"declared {partitions}.",
                 )
             elif known.partitions < partitions:
+                added = partitions - known.partitions
+                self._limits.check(name, partitions, self._partitions + more, added)
                 changed.append(known._replace(partitions=partitions))
+                more += added
         self._apply(changed)
 
     def create(self, topics: Iterable[tuple[str, int]]) -> list[TopicInfo]:
@@ -130,64 +125,208 @@ class TopicCatalog(KnownTopics):
 
         Raises TopicError, OSError; nothing is created then.
         """
-        created = []
+        created: list[TopicInfo] = []
+        more = 0
         for name, partitions in topics:
             self.check_new(name)
-            created.append(self._new(name, partitions))
+            created.append(self._new(name, partitions, more))
+            more += partitions
         self._apply(created)
         return created
 
     def delete(self, names: Iterable[str]) -> None:
         """Forget topics. Raises TopicError for an unknown or internal one, OSError."""
-        doomed = list(names)
-        for name in doomed:
-            known = self._topics.get(name)
-            if known is None:
-                raise TopicError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'."
-                )
-            if known.internal:
-                raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' is internal.")
-        if not doomed:
-            return
-        before = self._deleted
-        ids = dict.fromkeys(to_base64(self._topics[name].topic_id) for name in doomed)
-        self._deleted = dict.fromkeys([*before, *ids][-MOST_DELETED:])
+        doomed = self._deletable(names)
+        if doomed:
+            self._write_now((), doomed)
+
+    def _apply(self, changed: Sequence[TopicInfo]) -> None:
+        if changed:
+            self._write_now(changed, ())
+
+    def _write_now(self, created: Sequence[TopicInfo], doomed: Sequence[TopicInfo]) -> None:
+        if self._writing is not None:
+            raise OSError(f"{self._path} is being written: it cannot be written a second time")
+        topics = self._topics_after(created, doomed)
+        self._file.write(topics, tuple(self._deleted_after(doomed)))
+        for topic in created:
+            known = self._topics.get(topic.name)
+            self._count(topic, 1 if known is None else 0)
+            if known is not None and not topic.internal:
+                self._partitions += topic.partitions - known.partitions
+        self._publish(topics, created, doomed)
+
+    # --- changes that a thread writes ---
+
+    def is_reserved(self, name: str) -> bool:
+        """Whether a topic of that name is being created."""
+        return name in self._reserved
+
+    @property
+    def reserved(self) -> int:
+        """How many topics are being created."""
+        return len(self._reserved)
+
+    def reserve(self, name: str, partitions: int) -> TopicInfo:
+        """Keep a name and its partitions for a topic; `create_reserved` or `release` follows.
+
+        Raises TopicError.
+        """
+        self.check_new(name)
+        topic = self._new(name, partitions)
+        self._reserved[name] = topic
+        self._collisions[collision_key(name)] = name
+        self._count(topic, 1)
+        return topic
+
+    def check_room(self, name: str, partitions: int) -> None:
+        """Raise the TopicError with which so many more partitions are refused."""
+        self._limits.check(name, partitions, self._partitions, partitions)
+
+    def release(self, topics: Iterable[TopicInfo]) -> None:
+        """Give up reserved topics that are not to be created."""
+        for topic in topics:
+            if self._reserved.pop(topic.name, None) is not None:
+                del self._collisions[collision_key(topic.name)]
+                self._count(topic, -1)
+
+    async def create_reserved(self, topics: Sequence[TopicInfo]) -> None:
+        """Create reserved topics; returns when they are durable and visible.
+
+        Raises OSError; none of them is created then, and their names are free again. A caller that
+        is cancelled does not stop the creation.
+        """
+        if topics:
+            await self._written(topics, ())
+
+    async def delete_durably(self, names: Iterable[str]) -> None:
+        """Forget topics. Raises TopicError for an unknown or internal one, OSError."""
+        doomed = self._deletable(names)
+        if doomed:
+            self._doomed.update(topic.name for topic in doomed)
+            await self._written((), doomed)
+
+    async def settle(self) -> None:
+        """Wait until every change that has been requested is written or has failed."""
+        while self._writing is not None:
+            await asyncio.wait((self._writing,))
+
+    async def _written(self, created: Sequence[TopicInfo], doomed: Sequence[TopicInfo]) -> None:
+        change = CatalogChange(created, doomed)
+        self._changes.append(change)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write_changes())
+        await asyncio.shield(change.done)
+
+    async def _write_changes(self) -> None:
+        """Write what has been requested, all of it at once, until nothing new comes."""
+        changes: list[CatalogChange] = []
         try:
-            gone = set(doomed)
-            self._replace({n: t for n, t in self._topics.items() if n not in gone}, doomed)
-        except OSError:
-            self._deleted = before
-            raise
+            while self._changes:
+                changes, self._changes = self._changes, []
+                await self._write(changes)
+        except (Exception, CancelledError) as error:
+            # Nobody may wait for a write that does not come; the next request begins anew.
+            changes, self._changes = [*changes, *self._changes], []
+            self._give_up(changes, OSError(f"{self._path} cannot be written: {error!r}"))
+            if is_cancelled():
+                raise
+        finally:
+            self._writing = None
+
+    async def _write(self, changes: Sequence[CatalogChange]) -> None:
+        created = [topic for change in changes for topic in change.created]
+        doomed = [topic for change in changes for topic in change.deleted]
+        topics = self._topics_after(created, doomed)
+        gone = tuple(self._deleted_after(doomed))
+        try:
+            await asyncio.to_thread(self._file.write, topics, gone)
+        except OSError as error:
+            self._give_up(changes, error)
+            return
+        self._doomed.difference_update([topic.name for topic in doomed])
+        for topic in created:
+            del self._reserved[topic.name]
+        self._publish(topics, created, doomed)
+        for change in changes:
+            change.settle(None)
+
+    def _give_up(self, changes: Sequence[CatalogChange], error: OSError) -> None:
+        """Tell who waits for changes that are not durable, as far as they were not told."""
+        for change in changes:
+            if not change.done.done():
+                self._doomed.difference_update([topic.name for topic in change.deleted])
+                self.release(change.created)
+                change.settle(error)
+
+    # --- what both have in common ---
 
     def removed(self, topic: TopicInfo) -> None:
         """The records of a deleted topic are gone: the next write names it no more."""
         self._deleted.pop(to_base64(topic.topic_id), None)
 
-    def _new(self, name: str, partitions: int) -> TopicInfo:
+    def _new(self, name: str, partitions: int, more: int = 0) -> TopicInfo:
         if partitions < 1:
             raise TopicError(
                 ErrorCode.INVALID_PARTITIONS,
                 f"Topic '{name}' is to have {partitions} partitions; expected at least 1.",
             )
+        if name not in INTERNAL_TOPICS:
+            self._limits.check(name, partitions, self._partitions + more, partitions)
         return TopicInfo(name, self._ids.topic_id(), partitions, name in INTERNAL_TOPICS)
 
-    def _apply(self, changed: list[TopicInfo]) -> None:
-        if changed:
-            names = [topic.name for topic in changed]
-            self._replace({**self._topics, **dict(zip(names, changed, strict=True))}, names)
+    def _count(self, topic: TopicInfo, sign: int) -> None:
+        if not topic.internal:
+            self._partitions += sign * topic.partitions
 
-    def _replace(self, topics: dict[str, TopicInfo], changed: Iterable[str]) -> None:
-        self._store(topics)
+    def _deletable(self, names: Iterable[str]) -> list[TopicInfo]:
+        doomed = []
+        for name in names:
+            known = self._topics.get(name)
+            if known is None or name in self._doomed:
+                raise TopicError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'."
+                )
+            if known.internal:
+                raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' is internal.")
+            doomed.append(known)
+        return doomed
+
+    def _deleted_after(self, doomed: Sequence[TopicInfo]) -> dict[str, None]:
+        if not doomed:
+            return self._deleted
+        ids = [to_base64(topic.topic_id) for topic in doomed]
+        return dict.fromkeys([*self._deleted, *ids][-MOST_DELETED:])
+
+    def _topics_after(
+        self, created: Iterable[TopicInfo], doomed: Iterable[TopicInfo]
+    ) -> dict[str, TopicInfo]:
+        """A new dictionary: those who iterate over the old one are not disturbed."""
+        topics = dict(self._topics)
+        for topic in created:
+            topics[topic.name] = topic
+        for topic in doomed:
+            topics.pop(topic.name, None)
+        return topics
+
+    def _publish(
+        self,
+        topics: dict[str, TopicInfo],
+        created: Sequence[TopicInfo],
+        doomed: Sequence[TopicInfo],
+    ) -> None:
+        """Let everybody see what is durable now."""
         self._topics = topics
-        self._index()
-        for name in changed:
-            for listener in self._listeners:
-                listener(name)
-
-    def _store(self, topics: Mapping[str, TopicInfo]) -> None:
-        self._files.make_directory(self._path.parent)
-        _store(self._files, self._path, topics, self._deleted)
+        # Not as it was written: records may have been removed since.
+        self._deleted = self._deleted_after(doomed)
+        for topic in created:
+            self._by_id[topic.topic_id] = topic
+            self._collisions[collision_key(topic.name)] = topic.name
+        for topic in doomed:
+            self._by_id.pop(topic.topic_id, None)
+            self._collisions.pop(collision_key(topic.name), None)
+            self._count(topic, -1)
+        self._tell([topic.name for topic in (*created, *doomed)])
 
     def _pin_offsets_topic(self, partitions: int) -> None:
         known = self._topics.get(GROUP_METADATA_TOPIC)
@@ -220,44 +359,18 @@ def deleted(directory: Path) -> Sequence[str]:
 def forget_deleted(directory: Path, files: Files = SYSTEM_FILES) -> None:
     """There are no records of deleted topics any more. Raises CorruptCatalog, OSError."""
     path = directory / FILE_NAME
-    _store(files, path, load(path), ())
+    CatalogFile(files, path).write(load(path), ())
 
 
 def _load(path: Path) -> tuple[dict[str, TopicInfo], Sequence[str]]:
+    document = read_document(path)
     try:
-        document = json.loads(path.read_bytes())
-        if document["version"] != FORMAT:
-            raise CorruptCatalog(
-                f"{path}: version is {document['version']!r}, expected {FORMAT}: "
-                "it was written by a newer release"
-            )
         topics = [from_form(entry) for entry in document["topics"]]
         gone = [to_base64(from_base64(topic_id)) for topic_id in document.get("deleted", ())]
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
-        raise CorruptCatalog(f"{path}: not a topic catalog: {fault!r}") from fault
+        raise corrupt(path, repr(fault)) from fault
     there = {to_base64(topic.topic_id) for topic in topics}
     return {topic.name: topic for topic in topics}, [each for each in gone if each not in there]
-
-
-def _store(
-    files: Files, path: Path, topics: Mapping[str, TopicInfo], gone: Collection[str]
-) -> None:
-    document: dict[str, Any] = {
-        "version": FORMAT,
-        "topics": [to_form(topic) for topic in topics.values()],
-    }
-    if gone:
-        document["deleted"] = list(gone)
-    files.replace(path, json.dumps(document, indent=1).encode())
-
-
-def to_form(topic: TopicInfo) -> dict[str, Any]:
-    """A topic as it is stored."""
-    return {
-        "name": topic.name,
-        "topic_id": to_base64(topic.topic_id),
-        "partitions": topic.partitions,
-    }
 
 
 def from_form(entry: Mapping[str, Any]) -> TopicInfo:
@@ -269,11 +382,6 @@ def from_form(entry: Mapping[str, Any]) -> TopicInfo:
     if not isinstance(partitions, int) or partitions < 1:
         raise ValueError(f"topic '{name}' with {partitions!r} partitions; expected at least 1")
     return TopicInfo(name, from_base64(entry["topic_id"]), partitions, name in INTERNAL_TOPICS)
-
-
-def to_base64(topic_id: UUID) -> str:
-    """A topic id as Kafka writes it: 22 characters of URL-safe base64."""
-    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
 def from_base64(text: str) -> UUID:

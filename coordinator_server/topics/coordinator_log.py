@@ -6,11 +6,13 @@ under the flush policy: a reader never sees what a crash could take back.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.threads import TOPIC_THREADS
 from coordinator_server.topics.errors import TopicError, check_not_closed
 from coordinator_server.topics.partition import Records, Waiter, check_limit, check_offset
 from coordinator_server.topics.searches import Searches
@@ -96,7 +98,7 @@ class CoordinatorPartition:
     async def _advance(self, log: SegmentLog) -> None:
         end = self.high_watermark
         try:
-            await asyncio.to_thread(self._transactions.advance, log, end)
+            await TOPIC_THREADS.run(partial(self._transactions.advance, log, end))
         except (OSError, CorruptLog, Malformed) as failure:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         # Not the high watermark, which may have moved on.
@@ -128,7 +130,7 @@ class CoordinatorPartition:
 
     async def _read(self, log: SegmentLog, offset: int, max_bytes: int, up_to: int) -> bytes:
         try:
-            data = await asyncio.to_thread(log.read, offset, max_bytes, up_to)
+            data = await TOPIC_THREADS.run(partial(log.read, offset, max_bytes, up_to))
         except (OSError, CorruptLog) as failure:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         check_not_closed(log)
@@ -155,7 +157,7 @@ class CoordinatorPartition:
         """Tell it no more."""
         self._waiters.discard(waiter)
 
-    def close(self) -> None:
+    def refuse(self) -> None:
         """Let go who waits; the log is the storage's to close."""
         for waiter in tuple(self._waiters):
             waiter.release()

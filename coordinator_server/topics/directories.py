@@ -13,15 +13,24 @@ from threading import Lock
 import structlog
 
 from coordinator_server.ports import TopicInfo
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.checkpoint import forget_offsets
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
+from coordinator_server.storage.segments.identity import (
+    check_mark,
+    read_topic_id,
+    topic_id_of,
+)
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import (
     DEFAULT_SEGMENT_BYTES,
     DEFAULT_SEGMENT_MS,
     SegmentLog,
 )
+from coordinator_server.storage.segments.recovery import repair_command, repair_files_command
 from coordinator_server.storage.segments.shares import WHOLE, Share
-from coordinator_server.topics.catalog import deleted, forget_deleted, to_base64
+from coordinator_server.topics.catalog import deleted, forget_deleted
+from coordinator_server.topics.catalog_file import to_base64
 from coordinator_server.topics.names import GROUP_METADATA_TOPIC
 
 METADATA_FILE = "partition.metadata"
@@ -46,6 +55,8 @@ def sweep(data: Path) -> None:
     gone = frozenset(deleted(data))
     if gone:
         left.update(path for path in data.glob("*/") if _is_of(path, gone))
+    # First: a recovery point of a directory that is not there is a loss.
+    forget_offsets(data, {path.name for path in left})
     for path in left:
         shutil.rmtree(path)
     if left:
@@ -92,6 +103,8 @@ class Directories:
         self._journal = journal
         self._files = files
         self._share = share
+        self._failures: dict[Path, str] = {}
+        """Why partitions could not be opened, as it was last logged."""
         self._locks = tuple(Lock() for _ in range(LOCKS))
         """One of them guards what a directory is there for: a topic's name may come again while
         its last holder's records are being removed."""
@@ -104,19 +117,42 @@ class Directories:
     def open_log(self, topic: TopicInfo, index: int, create: bool) -> SegmentLog | None:
         """Open the log of a partition; None if it has none and none is to be made.
 
-        Raises OSError, CorruptLog.
+        None, too, if the topic was deleted meanwhile.
+
+        Raises OSError, CorruptLog, which are logged once unless the topic was deleted meanwhile.
         """
         path = self._path(topic, index)
+        try:
+            opened = self._open(path, topic, index, create)
+        except (OSError, CorruptLog) as error:
+            if self._failures.get(path) != str(error) and not self._is_deleted(path, topic):
+                self._failures[path] = str(error)
+                repair = getattr(error, "repair", "") or repair_command(path)
+                fields = {"repair": repair} if isinstance(error, CorruptLog) else {}
+                log.error("partition_open_failed", directory=str(path), error=str(error), **fields)
+            raise
+        self._failures.pop(path, None)
+        return opened
+
+    def _is_deleted(self, path: Path, topic: TopicInfo) -> bool:
+        """Whether the topic was deleted meanwhile: its directory is being removed, or another's."""
+        journal = self._journal
+        return journal is not None and journal.is_deleted(path.name, to_base64(topic.topic_id))
+
+    def _open(self, path: Path, topic: TopicInfo, index: int, create: bool) -> SegmentLog | None:
+        # Until the log is open: segments are opened by their paths, and one that ends in a batch is
+        # cut. The next topic of that name closes the log before it takes the directory.
         with self._lock_of(path):
-            if not self._prepare(path, topic, index, create):
+            # Of a topic that was deleted meanwhile: the directory may be a new topic's by now.
+            if self._is_deleted(path, topic) or not self._prepare(path, topic, index, create):
                 return None
-        segments = SegmentLog(
-            path,
-            files=self._files,
-            segment_bytes=self._segment_bytes,
-            segment_ms=self._segment_ms,
-            journal=self._journal,
-        )
+            segments = SegmentLog(
+                path,
+                files=self._files,
+                segment_bytes=self._segment_bytes,
+                segment_ms=self._segment_ms,
+                journal=self._journal,
+            )
         if segments.cut_bytes:
             log.warning(
                 "torn_tail_cut", topic=topic.name, partition=index, bytes=segments.cut_bytes
@@ -125,15 +161,32 @@ class Directories:
 
     def _prepare(self, path: Path, topic: TopicInfo, index: int, create: bool) -> bool:
         """Whether the partition has a directory now."""
+        journal = self._journal
         if path.exists() and not self._is_ours(path, topic):
+            if journal is not None:
+                journal.close_previous(path.name)
+                journal.forget([path.name])
             self._put_aside(path, topic, index, STRAY_SUFFIX)
             log.warning("stray_partition_put_aside", topic=topic.name, partition=index)
-        if not path.exists() and not create:
+        if not path.exists() and not create and not self._was_there(path, topic):
             return False
-        if not (path / METADATA_FILE).exists():
+        if not path.exists() or not check_mark(self._files, path, to_base64(topic.topic_id)):
             self._files.make_directory(path)
             self._mark(path, topic)
         return True
+
+    def _was_there(self, path: Path, topic: TopicInfo) -> bool:
+        """Whether a partition without a directory has records: opening it restores or misses them.
+
+        Raises OSError.
+        """
+        # A data directory that is gone has none, and is no reason to say that there were none.
+        self._files.names(self._data)
+        journal = self._journal
+        if journal is None or not journal.is_strict or not journal.is_expected(path.name):
+            return False
+        ids = {topic_id_of(each) for each in journal.identities(path.name)}
+        return bool(journal.points.of(path.name)) or to_base64(topic.topic_id) in ids
 
     def remove(self, topic: TopicInfo) -> None:
         """Remove our partitions of a deleted topic. Raises OSError."""
@@ -142,11 +195,15 @@ class Directories:
 
     def _left_of(self, topic: TopicInfo) -> Iterator[Path]:
         """Its directories, and those that a new topic of its name has put aside."""
+        if self._journal is not None:
+            # Before the directories go: a point without a directory is a loss.
+            paths = [self._path(topic, index) for index in range(topic.partitions)]
+            self._journal.forget(path.name for path in paths if self._is_marked(path, topic))
         for index in filter(self._share.has, range(topic.partitions)):
             path = self._path(topic, index)
             with self._lock_of(path):
                 aside = None
-                if path.exists() and self._is_ours(path, topic):
+                if path.exists() and self._may_be_of(path, topic):
                     aside = self._put_aside(path, topic, index, DELETED_SUFFIX)
             if aside is not None:
                 yield aside
@@ -162,7 +219,25 @@ class Directories:
         return self._data / f"{topic.name}-{index}"
 
     def _is_ours(self, path: Path, topic: TopicInfo) -> bool:
-        """Whether a directory is the topic's, or nobody's yet."""
+        """Whether a directory is the topic's, or nobody's yet.
+
+        Raises CorruptLog if it is marked with an id that no topic had: that is no other topic's.
+        """
+        if self._may_be_of(path, topic):
+            return True
+        found = read_topic_id(self._files, path)
+        if found is None or found in deleted(self._data):
+            return False
+        if self._journal is None or not self._journal.is_strict:
+            return False
+        raise CorruptLog(
+            f"{path / METADATA_FILE} says topic_id {found}, but topics.json says "
+            f"{to_base64(topic.topic_id)}, and that no topic with the other id was deleted",
+            repair_files_command(path.parent),
+        )
+
+    def _may_be_of(self, path: Path, topic: TopicInfo) -> bool:
+        """Whether a directory is marked as the topic's, or not at all."""
         return not (path / METADATA_FILE).exists() or self._is_marked(path, topic)
 
     def _is_marked(self, path: Path, topic: TopicInfo) -> bool:

@@ -1,10 +1,11 @@
 """The topics as another worker has them: what it publishes is taken over whole."""
 
 from collections.abc import Callable, Iterable, Sequence
+from uuid import UUID
 
 from coordinator_server.ports import TopicInfo
-from coordinator_server.topics.catalog import KnownTopics
 from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.known import KnownTopics
 from protocol.errors import ErrorCode
 
 Wish = Callable[[Sequence[tuple[str, int]]], None]
@@ -32,6 +33,38 @@ class FollowedCatalog(KnownTopics):
         for name in names:
             raise TopicError(ErrorCode.NOT_CONTROLLER, f"Topic '{name}' is not ours to delete.")
 
+    def check_room(self, name: str, partitions: int) -> None:
+        """Nothing: the other worker checks it."""
+
+    def is_reserved(self, name: str) -> bool:
+        """Never: nothing is created here."""
+        return False
+
+    @property
+    def reserved(self) -> int:
+        """None: nothing is created here."""
+        return 0
+
+    def reserve(self, name: str, partitions: int) -> TopicInfo:
+        """A topic to have made, whose id nobody knows yet. Raises TopicError."""
+        self.check_new(name)
+        return TopicInfo(name, UUID(int=0), partitions, internal=False)
+
+    def release(self, topics: Iterable[TopicInfo]) -> None:
+        """Nothing is kept for them."""
+
+    async def create_reserved(self, topics: Sequence[TopicInfo]) -> None:
+        """Have topics made soon; nothing is known of them yet."""
+        if topics:
+            self._wish([(topic.name, topic.partitions) for topic in topics])
+
+    async def delete_durably(self, names: Iterable[str]) -> None:
+        """See `delete`."""
+        self.delete(names)
+
+    async def settle(self) -> None:
+        """Nothing is written here."""
+
     def removed(self, topic: TopicInfo) -> None:
         """See Catalog; who has deleted it knows what is to be remembered."""
 
@@ -44,7 +77,5 @@ class FollowedCatalog(KnownTopics):
             [topic.name for topic in gone]
             + [name for name, topic in self._topics.items() if before.get(name) != topic]
         )
-        for name in changed:
-            for listener in self._listeners:
-                listener(name)
+        self._tell(changed)
         return gone

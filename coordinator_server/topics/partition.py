@@ -8,6 +8,7 @@ from typing import NamedTuple
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.threads import TOPIC_THREADS
 from coordinator_server.topics.errors import TopicError, check_not_closed
 from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import Search, TimestampAndOffset
@@ -80,6 +81,7 @@ class Partition:
     __slots__ = (
         "_absent",
         "_closed",
+        "_closing",
         "_cut_to",
         "_flusher",
         "_log",
@@ -98,6 +100,8 @@ class Partition:
         self._searches = searches
         self._log: SegmentLog | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        """Closes a log that has failed; the next one is opened after it."""
         self._waiters: set[Waiter] = set()
         self._reading = asyncio.Lock()
         """One reader at a time: reading a segment for the first time makes its index."""
@@ -118,7 +122,7 @@ class Partition:
     async def open(self, *, create: bool = False) -> None:
         """Open the log if it is not open yet; once, however many ask for it.
 
-        Raises TopicError with KAFKA_STORAGE_ERROR, or UNKNOWN_TOPIC_OR_PARTITION after `close`.
+        Raises TopicError with KAFKA_STORAGE_ERROR, or UNKNOWN_TOPIC_OR_PARTITION after `refuse`.
         """
         while self._log is None and (create or not self._absent):
             self._check_open()
@@ -133,13 +137,17 @@ class Partition:
 
     async def _run_open(self, create: bool) -> None:
         try:
-            log = await asyncio.to_thread(self._open_and_cut, create)
+            if self._closing is not None:
+                await asyncio.wait((self._closing,))
+            log = await TOPIC_THREADS.run(partial(self._open_and_cut, create))
+            if log is not None and self._closed:
+                await TOPIC_THREADS.run(log.close)
         finally:
             self._opening = None
         self._absent = log is None
-        if log is not None and self._closed:
-            log.close()
-        elif log is not None:
+        if self._closed:
+            return
+        if log is not None:
             self._log = log
             self._cut_to = None
             self.high_watermark = log.end_offset
@@ -154,11 +162,15 @@ class Partition:
                 raise
         return log
 
-    def append(self, batch: bytes) -> Appended:
-        """Append one validated batch to the open log.
+    async def append(self, batch: bytes) -> Appended:
+        """Append one validated batch to the open log, once there is room for it in memory.
 
         Raises TopicError with KAFKA_STORAGE_ERROR or UNKNOWN_TOPIC_OR_PARTITION.
         """
+        try:
+            await self._flusher.unwritten.room()
+        except OSError as failure:
+            raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         self._check_open()
         log = self._log
         if log is None:
@@ -192,7 +204,8 @@ class Partition:
             # What is durable is acknowledged in this moment, or has been.
             self._cut_to = max(self.high_watermark, log.durable_offset)
             self._log = None
-            log.close()
+            self._closing = asyncio.create_task(TOPIC_THREADS.run(log.close))
+            self._closing.add_done_callback(_look_at_failure)
 
     async def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, committed: bool = False
@@ -222,7 +235,7 @@ class Partition:
     async def _read(self, log: SegmentLog, offset: int, max_bytes: int, up_to: int) -> bytes:
         """In a thread: a segment may have to be searched, or the sync of a full one waited for."""
         try:
-            data = await asyncio.to_thread(log.read, offset, max_bytes, up_to)
+            data = await TOPIC_THREADS.run(partial(log.read, offset, max_bytes, up_to))
         except (OSError, CorruptLog) as failure:
             self._check_open()
             self._drop_if_failed(log)
@@ -255,14 +268,9 @@ class Partition:
         """Tell it no more."""
         self._waiters.discard(waiter)
 
-    def close(self) -> None:
-        """Close the log for good; parked Fetches go and find the partition unknown."""
-        self._refuse()
-        self.close_files()
-
     def give_up(self) -> None:
-        """As `close` for what is to be removed: its files are left to `close_files`, unsynced."""
-        self._refuse()
+        """As `refuse` for what is to be removed: `close_files` does not sync it."""
+        self.refuse()
         if self._log is not None:
             self._log.give_up(OSError(f"{self._log.directory} is deleted"))
 
@@ -271,15 +279,17 @@ class Partition:
         if self._log is not None:
             self._log.close()
 
-    def _refuse(self) -> None:
+    def refuse(self) -> None:
+        """Serve nothing any more; parked Fetches go and find the partition unknown."""
         self._closed = True
         for waiter in tuple(self._waiters):
             waiter.release()
 
     async def wait_closed(self) -> None:
         """Wait until a log that was just being opened is closed, too: its files may go then."""
-        if self._opening is not None:
-            await asyncio.wait((self._opening,))
+        for task in (self._opening, self._closing):
+            if task is not None:
+                await asyncio.wait((task,))
 
     def _check_open(self) -> None:
         if self._closed:

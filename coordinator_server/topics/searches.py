@@ -3,12 +3,12 @@
 Whoever opens, reads or checks something else in a thread must not wait for them.
 """
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+import threading
+from functools import partial
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.threads import DiskThreads
 from coordinator_server.topics.errors import TopicError, check_not_closed
 from coordinator_server.topics.timestamps import Search, SearchStopped, TimestampAndOffset
 from protocol.errors import ErrorCode
@@ -21,22 +21,21 @@ class Searches:
     """Those that are under way, and those that wait for a thread."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="search")
-        self._stopping: set[Event] = set()
+        self._threads = DiskThreads("search", AT_ONCE)
+        self._stopping: set[threading.Event] = set()
         """What stops each that has not ended."""
+        self._closed = False
 
     async def run(self, search: Search, log: SegmentLog, up_to: int) -> TimestampAndOffset | None:
         """Search the records before `up_to`; a task that is cancelled stops its search.
 
         Raises TopicError with KAFKA_STORAGE_ERROR.
         """
-        stopping = Event()
+        stopping = threading.Event()
         self._stopping.add(stopping)
-        searching = asyncio.get_running_loop().run_in_executor(
-            self._threads, search, log, up_to, stopping
-        )
         try:
-            found = await searching
+            self._check_open()
+            found = await self._threads.run(partial(self._search, search, log, up_to, stopping))
         except (OSError, CorruptLog, SearchStopped) as failure:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         finally:
@@ -45,8 +44,19 @@ class Searches:
         check_not_closed(log)
         return found
 
+    def _search(
+        self, search: Search, log: SegmentLog, up_to: int, stopping: threading.Event
+    ) -> TimestampAndOffset | None:
+        """In a thread, which may not have come to it before all searches were stopped."""
+        self._check_open()
+        return search(log, up_to, stopping)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SearchStopped("the server stops")
+
     def close(self) -> None:
         """Stop all, and begin none any more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._closed = True
         for stopping in self._stopping:
             stopping.set()

@@ -5,21 +5,24 @@ is a future among the waiters of its partitions, completed by the append that br
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import structlog
 
 from coordinator_server.clock import Clock
 from coordinator_server.pace import Pace
-from coordinator_server.ports import TopicImage, TopicInfo
+from coordinator_server.ports import TopicInfo
 from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.threads import TOPIC_THREADS
+from coordinator_server.topics.auto_creation import AutoCreation
+from coordinator_server.topics.catalog_interface import Catalog
 from coordinator_server.topics.coordinator_log import CoordinatorLogs, CoordinatorPartition
 from coordinator_server.topics.directories import Directories
 from coordinator_server.topics.errors import TopicError
-from coordinator_server.topics.names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS
+from coordinator_server.topics.names import GROUP_METADATA_TOPIC
 from coordinator_server.topics.partition import Appended, Partition, Waiter
 from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import TimestampAndOffset, first_from, latest
@@ -34,13 +37,12 @@ LEADER_EPOCH = 0
 """One node leads everything for ever, so the epoch never moves."""
 
 FETCH_MAX_BYTES = 57_671_680
+FEW_WANTS = 50
+"""Partitions of a Fetch up to which reading them takes a small part of a millisecond."""
 """The default of Kafka's `fetch.max.bytes`."""
 
 INLINE_CHECK_BYTES = 16 * 1024
 """Larger batches are checked in a thread: 16 KiB of small records take about a millisecond."""
-
-MAX_PARTITIONS_PER_REQUEST = 10_000
-"""As in Kafka, no request makes more partitions than this."""
 
 log = structlog.get_logger(__name__)
 
@@ -67,23 +69,15 @@ class FetchPart:
     """For readers of committed records: transactions whose records they have to leave out."""
 
 
-class Catalog(TopicImage, Protocol):
-    """The topics, and the way to change them; who may not decide has them changed."""
+class ResponseMemory(Protocol):
+    """Says when there is memory for more of a response."""
 
-    def check_new(self, name: str) -> None:
-        """Raise the TopicError with which a topic of that name is refused."""
+    async def grown(self, size: int) -> None:
+        """Wait until there is; the response has `size` bytes now."""
         ...
 
-    def create(self, topics: Iterable[tuple[str, int]]) -> Sequence[TopicInfo]:
-        """Create `(name, partitions)`; those that are there at once. Raises TopicError, OSError."""
-        ...
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Forget topics. Raises TopicError, OSError."""
-        ...
-
-    def removed(self, topic: TopicInfo) -> None:
-        """Nothing is left of a topic that was deleted."""
+    def dropped(self) -> None:
+        """Note that what there was of the response is dropped."""
         ...
 
 
@@ -111,9 +105,7 @@ class Topics:
         self._clock = clock
         self._rules = rules
         self._fetch_max_bytes = fetch_max_bytes
-        self._auto_create_max = auto_create_max
-        self._is_full = False
-        """Whether it has been said that no more topics are made by themselves."""
+        self.auto_creation = AutoCreation(catalog, clock, auto_create_max)
         self._partitions: dict[tuple[UUID, int], AnyPartition] = {}
         self._coordinator_logs: CoordinatorLogs | None = None
         self._removals: set[asyncio.Task[None]] = set()
@@ -134,48 +126,30 @@ class Topics:
         served = self._coordinator_logs is not None
         return not topic.internal or (served and topic.name == GROUP_METADATA_TOPIC)
 
-    def auto_create(self, names: Iterable[str], partitions: int) -> frozenset[str]:
-        """Create what can be created of `names`, with one write; the rest stays unknown.
-
-        Returns those for which there was no room (`auto.create.topics.max`).
-        """
-        sound: list[tuple[str, int]] = []
-        too_many: list[str] = []
-        topics = self.catalog.topics().values()
-        room = self._auto_create_max - sum(not topic.internal for topic in topics)
-        for name in names:
-            total = (len(sound) + 1) * partitions
-            if name in INTERNAL_TOPICS or total > MAX_PARTITIONS_PER_REQUEST:
-                continue
-            try:
-                self.catalog.check_new(name)
-            except TopicError as refusal:
-                log.debug("topic_not_created", topic=name, why=str(refusal))
-            else:
-                if len(sound) < room:
-                    sound.append((name, partitions))
-                else:
-                    too_many.append(name)
-        self._tell_of_room(too_many)
-        try:
-            self.catalog.create(sound)
-        except OSError as failure:
-            log.error("topics_not_created", topics=[name for name, _ in sound], why=str(failure))
-        return frozenset(too_many)
-
-    def _tell_of_room(self, too_many: Sequence[str]) -> None:
-        """Once, until there is room again: clients ask for their topics all the time."""
-        if too_many and not self._is_full:
-            most = self._auto_create_max
-            why = f"there are auto.create.topics.max={most} topics or more"
-            log.warning("topics_not_created", topics=too_many[:10], why=why)
-        self._is_full = bool(too_many)
-
     async def delete(self, names: Sequence[str]) -> None:
-        """Delete topics and their records. Raises TopicError, OSError; nothing is deleted then."""
-        before = dict(self.catalog.topics())
-        self.catalog.delete(names)
-        await self.drop(before[name] for name in names)
+        """Delete topics and their records. Raises TopicError, OSError; nothing is deleted then.
+
+        That goes on to its end, whoever asked for it goes away.
+        """
+        await self._to_its_end(self._delete(names))
+
+    async def _delete(self, names: Sequence[str]) -> None:
+        # Changes replace the mapping: this one keeps what is deleted.
+        before = self.catalog.topics()
+        await self.catalog.delete_durably(names)
+        pace = Pace(self._clock)
+        doomed: list[tuple[TopicInfo, list[Partition]]] = []
+        for name in names:
+            if pace.is_over():
+                await pace.rest()
+            doomed.append((before[name], self._give_up(before[name])))
+        await self._remove(doomed)
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        removal = asyncio.create_task(work)
+        self._removals.add(removal)
+        removal.add_done_callback(self._removals.discard)
+        await asyncio.shield(removal)
 
     async def drop(self, topics: Iterable[TopicInfo]) -> None:
         """Remove the records of topics that are no longer in the catalog.
@@ -183,10 +157,7 @@ class Topics:
         That goes on to its end, whoever asked for it goes away.
         """
         doomed = [(topic, self._give_up(topic)) for topic in topics]
-        removal = asyncio.create_task(self._remove(doomed))
-        self._removals.add(removal)
-        removal.add_done_callback(self._removals.discard)
-        await asyncio.shield(removal)
+        await self._to_its_end(self._remove(doomed))
 
     async def removals(self) -> None:
         """Wait until what is being removed is gone."""
@@ -207,7 +178,7 @@ class Topics:
             for partition in partitions:
                 await partition.wait_closed()
             try:
-                await asyncio.to_thread(self._remove_files, topic, partitions)
+                await TOPIC_THREADS.run(partial(self._remove_files, topic, partitions))
             except OSError as failure:
                 log.error("topic_files_not_removed", topic=topic.name, why=str(failure))
             else:
@@ -231,7 +202,7 @@ class Topics:
         partition = self._partition(topic, index)
         assert isinstance(partition, Partition)
         await partition.open(create=True)
-        return partition.append(batch)
+        return await partition.append(batch)
 
     async def fetch(
         self,
@@ -241,18 +212,21 @@ class Topics:
         min_bytes: int,
         max_bytes: int,
         committed: bool = False,
+        memory: ResponseMemory | None = None,
     ) -> list[FetchPart]:
         """Records for every want, in order, waiting up to `max_wait_ms` for `min_bytes` of them.
 
         Together at most `max_bytes`, and never more than the server's own limit, but for the
         very first batch, without which a client could not get past a large one (KIP-74).
         An error in any partition is answered at once, as in Kafka. With `committed` nothing is
-        read beyond the first open transaction.
+        read beyond the first open transaction. `memory` is asked while records are gathered.
         """
         partitions = [self._partition(want.topic, want.partition) for want in wants]
         refused = await self._open(partitions)
         max_bytes = min(max_bytes, self._fetch_max_bytes)
-        read = partial(self._read, wants, partitions, refused, max_bytes, committed=committed)
+        read = partial(
+            self._read, wants, partitions, refused, max_bytes, committed=committed, memory=memory
+        )
         parts = await read()
         missing = min(min_bytes, max_bytes) - sum(len(part.records) for part in parts)
         failed = any(part.error != ErrorCode.NONE for part in parts)
@@ -260,7 +234,12 @@ class Topics:
             return parts
         seen = [part.high_watermark for part in parts]
         del parts
+        if memory is not None:
+            memory.dropped()
         await self._park(partitions, seen, missing, max_wait_ms)
+        if len(wants) > FEW_WANTS:
+            # One record may release hundreds of such Fetches in a turn of the loop.
+            await Pace(self._clock).rest()
         return await read()
 
     def known_end(self, name: str, index: int) -> int | None:
@@ -296,13 +275,26 @@ class Topics:
         for waiter in tuple(self._parked):
             waiter.release()
 
+    async def stop(self) -> None:
+        """As `close`, without waiting for files on the event loop."""
+        await TOPIC_THREADS.run(partial(_close_files, self._end()))
+
     def close(self) -> None:
-        """Release what is parked and close all logs; what is not durable is the flusher's."""
+        """Release what is parked and close all logs; what is not durable is the flusher's. Blocks.
+
+        For who has no event loop to wait on.
+        """
+        _close_files(self._end())
+
+    def _end(self) -> list[Partition]:
+        """Serve nothing any more; those of which there may be an open file."""
         self.release()
         self._searches.close()
-        for partition in self._partitions.values():
-            partition.close()
+        partitions = list(self._partitions.values())
         self._partitions.clear()
+        for partition in partitions:
+            partition.refuse()
+        return [each for each in partitions if isinstance(each, Partition)]
 
     def _partition(self, topic: TopicInfo, index: int) -> AnyPartition:
         """The partition; TopicError if the topic has been deleted since the request began."""
@@ -342,10 +334,11 @@ class Topics:
         max_bytes: int,
         *,
         committed: bool,
+        memory: ResponseMemory | None,
     ) -> list[FetchPart]:
         parts: list[FetchPart] = []
         pace = Pace(self._clock)
-        left, empty = max_bytes, True
+        left, empty, gathered = max_bytes, True, 0
         for want, partition in zip(wants, partitions, strict=True):
             if pace.is_over():
                 await pace.rest()
@@ -362,6 +355,9 @@ class Topics:
                 continue
             data, high_watermark, stable, start, aborted = found
             parts.append(FetchPart(ErrorCode.NONE, high_watermark, start, data, stable, aborted))
+            if memory is not None and data:
+                gathered += len(data)
+                await memory.grown(gathered)
             left = max(left - len(data), 0)
             empty = empty and not data
         return parts
@@ -387,3 +383,8 @@ class Topics:
             self._parked.discard(waiter)
             for partition in partitions:
                 partition.unwatch(waiter)
+
+
+def _close_files(partitions: Iterable[Partition]) -> None:
+    for partition in partitions:
+        partition.close_files()

@@ -9,8 +9,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 from coordinator_server import serving
 from coordinator_server.app import App
@@ -18,10 +18,13 @@ from coordinator_server.config import Config
 from coordinator_server.net.directory import WorkersDirectory
 from coordinator_server.observe import log
 from coordinator_server.ports import Ids, TopicInfo
+from coordinator_server.processlimits import allow_many_files
 from coordinator_server.site import Site, open_catalog
-from coordinator_server.storage.segments.journal import Report
+from coordinator_server.storage.segments.guard import GuardedFiles
+from coordinator_server.storage.segments.reporting import Report
 from coordinator_server.storage.segments.shares import SharedDirectory
-from coordinator_server.topics.catalog import TopicCatalog, from_form, to_form
+from coordinator_server.topics.catalog import TopicCatalog, from_form
+from coordinator_server.topics.catalog_file import to_form
 from coordinator_server.topics.followed import FollowedCatalog
 from coordinator_server.workers.channel import Channel, receive_first
 from coordinator_server.workers.plan import Plan
@@ -41,7 +44,7 @@ class Worker:
         self._plan = plan
         self._channel = channel
         self._told = False
-        self._drops: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self.app = App(plan.config, take=self._take)
         if self._leads:
             self._catalog.on_change(self._tell_soon)
@@ -63,7 +66,7 @@ class Worker:
         )
         try:
             self._catalog: TopicCatalog | FollowedCatalog = (
-                open_catalog(config, ids)
+                open_catalog(config, ids, GuardedFiles(data.guard))
                 if self._leads
                 else FollowedCatalog(plan.topics, self._wish)
             )
@@ -109,6 +112,8 @@ class Worker:
             if form["kind"] == "topics" and isinstance(self._catalog, FollowedCatalog):
                 self._drop(self._catalog.follow(from_form(each) for each in form["topics"]))
                 self._channel.send({"kind": "followed", "version": form["version"]})
+            elif form["kind"] == "log_level":
+                self.app.set_log_level(form["level"])
             elif form["kind"] == "create":
                 self._create(form["topics"])
         os._exit(ORPHANED)
@@ -124,13 +129,13 @@ class Worker:
         for name, partitions in wished:
             names.setdefault(partitions, []).append(name)
         for partitions, alike in names.items():
-            self.app.topics.auto_create(alike, partitions)
+            self._run(self.app.topics.auto_creation.create(alike, partitions))
 
     def _tell_soon(self, _topic: str) -> None:
         """Tell once of all that changes in a turn of the loop."""
         if not self._told:
-            self._told = True
             asyncio.get_running_loop().call_soon(self._tell)
+            self._told = True
 
     def _tell(self) -> None:
         self._told = False
@@ -139,27 +144,39 @@ class Worker:
 
     def _drop(self, gone: Sequence[TopicInfo]) -> None:
         if gone:
-            task = asyncio.get_running_loop().create_task(self.app.topics_deleted(gone))
-            self._drops.add(task)
-            task.add_done_callback(self._drops.discard)
+            self._run(self.app.topics_deleted(gone))
+
+    def _run(self, work: Coroutine[Any, Any, object]) -> None:
+        task = self.app.tasks.once("follow topics", lambda: work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
-async def serve(plan: Plan, control: socket.socket) -> None:
-    """Serve until SIGTERM. Raises OSError, ValueError."""
+async def serve(plan: Plan, control: socket.socket) -> bool:
+    """Serve until SIGTERM; False if the conversation with the supervisor has failed.
+
+    Raises OSError, ValueError.
+    """
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     channel = await Channel.open(control)
     worker = Worker(plan, channel)
     await worker.start()
-    talking = asyncio.gather(worker.listen(), worker.tell_partitions())
+    tasks = worker.app.tasks
+    talking = [
+        tasks.require("listen to the supervisor", worker.listen),
+        tasks.require("tell of partitions", worker.tell_partitions),
+    ]
     serving.calm_collector()
-    await stopping.wait()
+    succeeded = await serving.until_told(stopping, worker.app.broken)
+    serving.hurry([worker, worker.app.groups_in_memory()], worker.app.report)
     await worker.app.stop()
     worker.app.report("server_stopped")
-    talking.cancel()
-    with suppress(asyncio.CancelledError):
-        await talking
+    for each in talking:
+        each.cancel()
+    await asyncio.wait(talking)
     channel.close()
+    return succeeded
 
 
 def die_with(parent: int) -> None:
@@ -181,6 +198,7 @@ def main() -> int:
 
     # A terminal tells the whole group of processes; the supervisor decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     control = socket.socket(fileno=int(sys.argv[1]))
     die_with(int(sys.argv[2]))
     try:
@@ -189,14 +207,13 @@ def main() -> int:
         return ORPHANED
     config = plan.config
     log.configure(level=config.log_level, line_format=config.log_format, node_id=plan.node_id)
-    serving.allow_many_files()
+    allow_many_files()
     try:
-        uvloop.run(serve(plan, control))
+        return 0 if uvloop.run(serve(plan, control)) else 1
     except (OSError, ValueError) as error:
         log.get_logger().error("cannot_run", error=str(error))
         return 1
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    serving.leave(main())

@@ -22,9 +22,15 @@ from yarl import URL
 
 from coordinator_server.config.listeners import Address
 from coordinator_server.observe.families import PREFIX, SUPERVISOR_FAMILIES
-from coordinator_server.observe.http_answers import application, error, whole_number
+from coordinator_server.observe.http_answers import application, error, read_body, whole_number
+from coordinator_server.observe.http_events import (
+    WRITE_SECONDS,
+    most_streams,
+    too_many_streams,
+)
 from coordinator_server.observe.http_groups import MAX_LISTED
-from coordinator_server.observe.http_listener import HttpListener
+from coordinator_server.observe.http_hosts import AllowedHosts
+from coordinator_server.observe.http_listener import HttpListener, become_stream
 from coordinator_server.observe.http_page import page_routes
 from coordinator_server.workers.merged import Merged
 from coordinator_server.workers.process import WorkerProcess
@@ -62,6 +68,7 @@ class Front:
         *,
         max_connections: int,
         report: Callable[..., None],
+        hosts: AllowedHosts | None = None,
     ) -> None:
         """Make it, not listening yet.
 
@@ -71,6 +78,7 @@ class Front:
             partitions: of the coordinator's log, by which groups belong to workers.
             max_connections: how many there may be at a time.
             report: told of those that are closed because there are more.
+            hosts: the names under which it may be asked; any name without them.
         """
         self._seats = seats
         self._partitions = partitions
@@ -79,8 +87,11 @@ class Front:
         self._registry.register(self._merged)
         self._registry.register(_Own(seats))
         self._sessions: list[ClientSession] = []
+        self._stream_sessions: list[ClientSession] = []
+        self._streams = 0
+        self._most_streams = most_streams(max_connections)
         self._listener = HttpListener(
-            application(self._routes()),
+            application(self._routes(), hosts),
             address.host,
             address.port,
             max_connections=max_connections,
@@ -93,12 +104,17 @@ class Front:
             ClientSession(connector=UnixConnector(seat.path), auto_decompress=False)
             for seat in self._seats
         ]
+        # Streams hold their connections: out of the pool of the others they would use it up.
+        self._stream_sessions = [
+            ClientSession(connector=UnixConnector(seat.path, limit=0), auto_decompress=False)
+            for seat in self._seats
+        ]
         await self._listener.start()
 
     async def stop(self) -> None:
         """Close every connection."""
         await self._listener.stop()
-        for session in self._sessions:
+        for session in (*self._sessions, *self._stream_sessions):
             await session.close()
 
     def _routes(self) -> list[web.RouteDef]:
@@ -107,6 +123,7 @@ class Front:
             web.get("/healthz", self._healthz),
             web.get("/readyz", self._readyz),
             *page_routes(),
+            web.get("/api/status", self._status),
             web.get("/api/events", self._events, allow_head=False),
             web.get("/api/groups", self._groups),
             web.route("*", "/api/groups/{group_id:[^/]*}", self._group),
@@ -160,10 +177,12 @@ class Front:
         forms = [None if answer is None else json.loads(answer[1]) for answer in answers]
         partitions: dict[str, int] = {}
         loading: list[Any] = []
+        unserved: list[Any] = []
         for form in (form for form in forms if form is not None):
             for state, count in form["partitions"].items():
                 partitions[state] = partitions.get(state, 0) + count
             loading += form.get("loading", ())
+            unserved += form.get("unserved", ())
         states = ["starting" if form is None else form["status"] for form in forms]
         ready = all(state == "ready" for state in states)
         answer: dict[str, Any] = {
@@ -173,7 +192,21 @@ class Front:
         }
         if loading:
             answer["loading"] = sorted(loading, key=lambda each: each["partition"])
+        if unserved:
+            answer["unserved"] = sorted(unserved, key=lambda each: each["partition"])
         return web.json_response(answer, status=200 if ready else 503)
+
+    async def _status(self, _request: web.Request) -> web.Response:
+        """The budgets of all workers together; of one that does not answer nothing is known."""
+        answers = await self._texts("/api/status")
+        budgets = [json.loads(answer[1])["client_memory"] for answer in answers if answer]
+        limits = [each["limit_bytes"] for each in budgets]
+        together = {
+            "used_bytes": sum(each["used_bytes"] for each in budgets),
+            "limit_bytes": None if None in limits else sum(limits),
+            "waiting_connections": sum(each["waiting_connections"] for each in budgets),
+        }
+        return web.json_response({"client_memory": together})
 
     # --- groups ---
 
@@ -214,7 +247,7 @@ class Front:
                 request.method,
                 _url(request.raw_path),
                 headers=headers,
-                data=await request.read(),
+                data=await read_body(request),
                 timeout=PATIENCE,
             ) as answer:
                 return web.Response(
@@ -230,6 +263,16 @@ class Front:
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """The streams of all workers, or of the one that has the group; they end together."""
+        if self._streams >= self._most_streams:
+            return too_many_streams(self._most_streams)
+        self._streams += 1
+        become_stream()
+        try:
+            return await self._copied(request)
+        finally:
+            self._streams -= 1
+
+    async def _copied(self, request: web.Request) -> web.StreamResponse:
         group = request.query.get("group")
         indexes = range(len(self._seats)) if group is None else [self._owner(group)]
         response = web.StreamResponse(
@@ -245,13 +288,17 @@ class Front:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        if request.transport is not None and any(isinstance(e, TimeoutError) for e in ended):
+            request.transport.abort()
         return response
 
     async def _copy_events(self, index: int, path: str, into: web.StreamResponse) -> None:
-        async with self._sessions[index].get(_url(path), timeout=STREAMING) as answer:
+        async with self._stream_sessions[index].get(_url(path), timeout=STREAMING) as answer:
             async for event in _events_of(answer):
-                await into.write(event)
+                # A client that does not read ends the stream, and the worker's.
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await into.write(event)
 
 
 async def _events_of(answer: ClientResponse) -> AsyncIterator[bytes]:

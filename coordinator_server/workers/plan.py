@@ -9,7 +9,8 @@ from coordinator_server.config.listeners import Listener
 from coordinator_server.ports import TopicInfo
 from coordinator_server.storage.base import Node
 from coordinator_server.storage.segments.shares import Share
-from coordinator_server.topics.catalog import from_form, to_form
+from coordinator_server.topics.catalog import from_form
+from coordinator_server.topics.catalog_file import to_form
 from coordinator_server.workers.channel import Form
 
 Nodes = Mapping[str, Sequence[Node]]

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from coordinator_server.ports import TopicInfo
+from coordinator_server.tasks import TaskKeeper, is_cancelled
 from coordinator_server.workers.channel import Channel, Form
 from coordinator_server.workers.plan import Plan
 
@@ -17,6 +18,9 @@ FIRST_BACKOFF_SECONDS: Final = 0.1
 LONGEST_BACKOFF_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
 """A worker that has lived this long is begun again without delay."""
+
+SILENT_SECONDS: Final = 10.0
+"""How long a worker may live that has closed its end of the channel, as one that stops does."""
 
 Report = Callable[..., None]
 MakePlan = Callable[[Sequence[TopicInfo]], Plan]
@@ -57,7 +61,8 @@ class WorkerProcess:
 
     def start(self) -> None:
         """Begin it, and begin it again when it ends."""
-        self._task = asyncio.get_running_loop().create_task(self._keep())
+        tasks = TaskKeeper(self._report)
+        self._task = tasks.keep(f"keep worker {self.index}", self._keep)
 
     def send(self, form: Form) -> None:
         """Tell the worker something, if there is one."""
@@ -85,7 +90,10 @@ class WorkerProcess:
             began = time.monotonic()
             try:
                 code = await self._live()
-            except Exception as error:  # noqa: BLE001 - whatever it is, try again later
+            except (Exception, asyncio.CancelledError) as error:
+                # Whatever it is, try again later.
+                if is_cancelled():
+                    raise
                 code = None
                 self._report("worker_start_failed", worker=self.index, error=repr(error))
             if self._stopping.is_set():
@@ -110,18 +118,27 @@ class WorkerProcess:
             return None
         finally:
             theirs.close()
-        self._report("worker_started", worker=self.index, pid=self._process.pid)
-        self._channel = channel = await Channel.open(ours)
-        channel.send(plan.form())
+        process = self._process
         try:
+            self._report("worker_started", worker=self.index, pid=process.pid)
+            self._channel = channel = await Channel.open(ours)
+            channel.send(plan.form())
             while (form := await channel.receive()) is not None:
                 self._take(form, plan)
-            return await self._process.wait()
+            return await asyncio.wait_for(process.wait(), SILENT_SECONDS)
+        except TimeoutError:
+            self._report("worker_silence_took_too_long", worker=self.index, seconds=SILENT_SECONDS)
+            return None
         finally:
+            # Whatever has gone wrong: a worker nobody listens to must not keep its locks.
+            await _end(process)
             self.is_ready = False
             self.partitions = {"loading": sum(self.partitions.values())}
-            self._channel = self._process = None
-            channel.close()
+            opened, self._channel, self._process = self._channel, None, None
+            if opened is None:
+                ours.close()
+            else:
+                opened.close()
 
     def _take(self, form: Form, plan: Plan) -> None:
         match form["kind"]:
@@ -134,6 +151,15 @@ class WorkerProcess:
                     # The signal may have come before its handler.
                     self._process.terminate()
         self._hear(self, form)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Have a process be gone, however often this is interrupted."""
+    while process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+        with suppress(TimeoutError, asyncio.CancelledError):
+            await asyncio.wait_for(process.wait(), 1.0)
 
 
 async def _spawn(channel: int, plan: Plan) -> asyncio.subprocess.Process:

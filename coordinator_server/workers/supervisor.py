@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
 from coordinator_server.config import Config
+from coordinator_server.descriptors import front_connections, open_file_limit
 from coordinator_server.ids import SystemIds
 from coordinator_server.net.sockets import bind
 from coordinator_server.observe import log
 from coordinator_server.ports import TopicInfo
-from coordinator_server.serving import CannotStart, allow_many_files, calm_collector
-from coordinator_server.site import hold, open_catalog
-from coordinator_server.storage.segments.shares import WHOLE, Share, Unsettled, take_over
+from coordinator_server.processlimits import allow_many_files, check_files
+from coordinator_server.reloading import Reloader, handle_hang_up
+from coordinator_server.serving import CannotStart, Read, calm_collector, hurry
+from coordinator_server.site import hold, open_catalog, take_over_all
+from coordinator_server.storage.segments.guard import DirectoryLost, GuardedFiles
+from coordinator_server.storage.segments.shares import WHOLE, Share
 from coordinator_server.systemd import told_to_systemd
-from coordinator_server.topics.catalog import CorruptCatalog, from_form, to_form
+from coordinator_server.tasks import TaskKeeper
+from coordinator_server.topics.catalog import CorruptCatalog, from_form
+from coordinator_server.topics.catalog_file import to_form
 from coordinator_server.topics.directories import sweep
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.workers.channel import Form
@@ -32,6 +38,12 @@ if TYPE_CHECKING:
 
 STOP_SECONDS: Final = 7.0
 """How long workers may take to stop, each of which gives its clients 5 seconds."""
+
+CUT_OFF_SECONDS: Final = 9.0
+"""After the signal to stop: a disk that hangs keeps the directory from being set in order."""
+
+MOST_WISHES: Final = 10_000
+"""Topics that are wished for while nobody can make them: more are asked for again by clients."""
 
 
 class Supervisor:
@@ -47,15 +59,22 @@ class Supervisor:
         self._front: Front | None = None
         self._version = 0
         """Counts what the first worker has published."""
-        self._wishes: list[Form] = []
-        """What the first worker is to do as soon as it is there."""
+        self.is_data_kept = True
+        """Whether a stop has left everything that was acknowledged in the data directory."""
+        self._wishes: dict[str, int] = {}
+        """Topics, with their partitions, that the first worker is to make once it is there.
+
+        Clients ask for the same ones again and again meanwhile.
+        """
         shares = [Share(index, config.workers) for index in range(config.workers)]
         with contextlib.ExitStack() as undo:
             self._data = hold(config)
             undo.callback(self._data.close)
-            take_over(config.log_dirs, shares, self.report)
+            self._files = GuardedFiles(self._data.guard)
+            take_over_all(config, shares, self.report, self._files)
             sweep(config.log_dirs)
-            self._topics = tuple(open_catalog(config, SystemIds()).topics().values())
+            catalog = open_catalog(config, SystemIds(), self._files)
+            self._topics = tuple(catalog.topics().values())
             self._sockets = [_bind_all(undo, config, share.index) for share in shares]
             self._http_sockets = bind_http(undo, config)
             self._held = undo.pop_all()
@@ -92,6 +111,7 @@ class Supervisor:
         if address is None:
             return
         # Takes 200 ms, for which nobody but the workers' beginning is waiting here.
+        from coordinator_server.observe.http_hosts import AllowedHosts
         from coordinator_server.workers.front import Front, Seat
 
         seats = [
@@ -102,7 +122,10 @@ class Supervisor:
             address,
             seats,
             self._config.offsets_topic_num_partitions,
-            max_connections=self._config.http_max_connections,
+            max_connections=front_connections(
+                open_file_limit(), self._config.http_max_connections, len(self.workers)
+            ),
+            hosts=AllowedHosts(self._config.http_names()),
             report=self.report,
         )
         await self._front.start()
@@ -119,9 +142,16 @@ class Supervisor:
             await self._front.stop()
         await asyncio.gather(*(worker.stop(STOP_SECONDS) for worker in self.workers))
         try:
-            await asyncio.to_thread(take_over, self._config.log_dirs, [WHOLE], self.report)
-        except (OSError, Unsettled) as error:
+            await asyncio.to_thread(take_over_all, self._config, [WHOLE], self.report, self._files)
+        except (OSError, ValueError, CorruptCatalog) as error:
             self.report("journals_left_failed", error=str(error))
+        try:
+            self._data.guard.check()
+        except DirectoryLost as error:
+            self.is_data_kept = False
+            self.report(
+                "data_directory_lost", directory=str(self._config.log_dirs), error=str(error)
+            )
         self._held.close()
 
     def partitions(self) -> Mapping[str, int]:
@@ -135,6 +165,13 @@ class Supervisor:
     def report(self, event: str, **fields: object) -> None:
         """Write a line to the log."""
         log.report(self._logger, event, fields)
+
+    def set_config(self, config: Config) -> None:
+        """Take settings that differ in what can be reloaded; workers that start again have them."""
+        self._config = config
+        log.set_level(config.log_level)
+        for worker in self.workers:
+            worker.send({"kind": "log_level", "level": config.log_level})
 
     # --- workers ---
 
@@ -171,10 +208,12 @@ class Supervisor:
             case "create" if first.is_ready:
                 first.send(form)
             case "create":
-                self._wishes.append(form)
+                for name, partitions in form["topics"]:
+                    if len(self._wishes) < MOST_WISHES:
+                        self._wishes.setdefault(name, partitions)
             case "ready" if worker is first:
-                for wish in self._wishes:
-                    first.send(wish)
+                if self._wishes:
+                    first.send({"kind": "create", "topics": [*self._wishes.items()]})
                 self._wishes.clear()
             case "ready":
                 # What was published while it began.
@@ -199,8 +238,11 @@ def _ports(sockets: Mapping[str, list[socket.socket]]) -> Mapping[str, int]:
     return {name: int(listed[0].getsockname()[1]) for name, listed in sockets.items()}
 
 
-async def serve(config: Config) -> None:
-    """Serve until SIGTERM or SIGINT. Raises CannotStart, OSError."""
+async def serve(config: Config, read: Read | None = None) -> bool:
+    """Serve until SIGTERM or SIGINT; whether everything acknowledged is on disk then.
+
+    Raises CannotStart, OSError.
+    """
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -208,20 +250,28 @@ async def serve(config: Config) -> None:
         supervisor = Supervisor(config)
     except (ValueError, CorruptCatalog, TopicError) as error:
         raise CannotStart(str(error)) from error
-    async with told_to_systemd(supervisor.partitions) as tell_stopping:
+    reload = None
+    if read is not None:
+        reload = Reloader(config, read, supervisor.set_config, supervisor.report)
+    handle_hang_up(stopping, reload)
+    async with told_to_systemd(
+        supervisor.partitions, TaskKeeper(supervisor.report)
+    ) as tell_stopping:
         await supervisor.start()
         await stopping.wait()
         tell_stopping()
         supervisor.report("supervisor_stopping")
+        hurry(supervisor, supervisor.report, CUT_OFF_SECONDS)
         await supervisor.stop()
     supervisor.report("supervisor_stopped")
+    return supervisor.is_data_kept
 
 
-def main(config: Config) -> int:
-    """Run workers until told to stop; the exit code."""
+def main(config: Config, read: Read | None = None) -> int:
+    """Run workers until told to stop; the exit code. Raises TooFewFiles."""
     import uvloop
 
     allow_many_files()
+    check_files(config)
     calm_collector()
-    uvloop.run(serve(config))
-    return 0
+    return 0 if uvloop.run(serve(config, read)) else 1

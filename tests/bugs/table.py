@@ -49,7 +49,7 @@ def cases() -> Iterator[Case]:
 
 
 def _cited(file: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Case]:
-    found = _CITED.findall((ast.get_docstring(node) or "").splitlines()[0])
+    found = _CITED.findall((ast.get_docstring(node) or "").partition("\n")[0])
     if not found:
         raise ValueError(f"{file}, {node.name}: no report is cited, as in 'B1, KAFKA-9752.'")
     for number, reports in found:

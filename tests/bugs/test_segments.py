@@ -1,5 +1,6 @@
 """Logs on disk that others could not load."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,7 +12,8 @@ from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.storage import SegmentStorage
 from protocol.java import partition_for
-from tests.support.desk import Desk, settle
+from tests.support.desk import Desk
+from tests.support.desk import settle as settle_in_memory
 from tests.support.story import offset
 
 PARTITION = partition_for("group", 2)
@@ -45,6 +47,16 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     await life.aclose()
 
 
+async def settle(desk: Desk) -> None:
+    """As `settle` of memory, with all that the flusher's thread has to write."""
+    storage = desk.storage
+    assert isinstance(storage, SegmentStorage)
+    for _ in range(5):
+        await settle_in_memory()
+        await asyncio.gather(*(storage.flusher.flush(log) for log in storage.open_logs()))
+    await settle_in_memory()
+
+
 def segments(root: Path) -> list[Path]:
     return sorted((root / f"__consumer_offsets-{PARTITION}").glob("*.log"))
 
@@ -54,7 +66,7 @@ async def test_offsets_in_all_segments_of_a_log_are_loaded(start: Start, tmp_pat
     desk = await start(segment_bytes=2_000)
     for number in range(100):
         desk.seat().commit(offset(number, partition=number % 10))
-        await settle()
+        await settle(desk)
     assert len(segments(tmp_path)) > 3
     desk = await start(segment_bytes=2_000)
     found = await desk.seat().fetched()
@@ -65,6 +77,7 @@ async def test_a_log_that_begins_late_and_has_no_records_is_loaded(
     start: Start, tmp_path: Path
 ) -> None:
     """B35, KAFKA-9065. Neither the next partition nor the sweep waits for it."""
+    DataDirectory(tmp_path, node_id=1, cluster_id="test").close()
     directory = tmp_path / f"__consumer_offsets-{PARTITION}"
     directory.mkdir()
     for base in (5, 17):
@@ -72,10 +85,10 @@ async def test_a_log_that_begins_late_and_has_no_records_is_loaded(
     desk = await start()
     assert desk.coordinator.is_ready
     desk.seat().commit(offset(1))
-    await settle()
+    await settle(desk)
     desk.sweeper.start()
     desk.sweeper.sweep()
-    await settle()
+    await settle(desk)
     desk = await start()
     assert (await desk.seat().fetched())["orders", 0].offset == 1
     assert segments(tmp_path)[-1].name == f"{17:020}.log"
@@ -88,10 +101,10 @@ async def test_a_record_larger_than_any_buffer_is_loaded(start: Start) -> None:
     a = seat.member("a")
     await seat.all_join(a)
     request = a.sync({a: bytes(12 * 1024 * 1024)})
-    await settle()
+    await settle(desk)
     assert len(request.assignment) == 12 * 1024 * 1024
     seat.commit(offset(1), member_id=a.member_id, generation=a.generation)
-    await settle()
+    await settle(desk)
     desk = await start()
     group = desk.coordinator.group("group")
     assert group is not None
@@ -109,9 +122,9 @@ async def test_a_deleted_group_stays_deleted_on_disk(start: Start) -> None:
     await seat.settled(a)
     a.commit(offset(1), offset(1, 1))
     a.leave()
-    await settle()
+    await settle(desk)
     request = seat.delete()
-    await settle()
+    await settle(desk)
     assert not request.is_parked
     desk = await start()
     assert list(desk.coordinator.groups()) == []

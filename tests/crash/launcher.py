@@ -41,8 +41,8 @@ def cut_last(patch: pytest.MonkeyPatch) -> None:
     """A start that takes the last batch for torn."""
     recover = Segment.recover
 
-    def cut(segment: Segment, *arguments: int) -> int:
-        recovered = recover(segment, *arguments)
+    def cut(segment: Segment, *arguments: int, is_strict: bool = False) -> int:
+        recovered = recover(segment, *arguments, is_strict=is_strict)
         *_, last = [0, *(position for position, *_ in segment.walk())]
         segment.truncate(last)
         return recovered

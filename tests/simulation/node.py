@@ -15,8 +15,8 @@ from coordinator_server.observe.timeline import Timeline
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
-from coordinator_server.runtime.tenure import World as Surroundings
 from coordinator_server.runtime.ticket import CallbackTicket, Ticket
+from coordinator_server.runtime.world import World as Surroundings
 from tests.simulation.log import Disk, VirtualStorage
 from tests.simulation.loop import VirtualClock, VirtualLoop, VirtualTimers
 from tests.simulation.network import Connection, Request

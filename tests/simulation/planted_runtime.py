@@ -9,8 +9,8 @@ from coordinator_server.group.events import TopicsDeleted
 from coordinator_server.group.machine import Group
 from coordinator_server.observe.timeline import Timeline
 from coordinator_server.runtime import sweeper
-from coordinator_server.runtime import tenure as tenure_module
 from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.runtime.answering import resolve
 from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.failures import Failure
 from coordinator_server.runtime.generations import SpentGenerations
@@ -44,7 +44,7 @@ def reads_are_not_held() -> AbstractContextManager[Any]:
 def failed_append_is_acknowledged() -> AbstractContextManager[Any]:
     def refuse(_self: Tenure, _group_id: Any, _event: Any, replies: Any, _failure: Any) -> None:
         for reply in replies:
-            tenure_module._resolve(reply.token, reply.result)
+            resolve(reply.token, reply.result)
 
     return patch.object(Tenure, "_refuse_replies", refuse)
 
@@ -225,11 +225,11 @@ def failed_append_leaves_memory_as_it_is() -> AbstractContextManager[Any]:
 @mutant
 def deletion_is_settled_by_what_is_not_durable() -> AbstractContextManager[Any]:
     def carry_out(self: Deletions, tenure: Tenure) -> None:
-        topics = frozenset(self._open)
+        topics = self.open
         for actor in tenure.actors.values():
             if not actor.is_idle or actor.group.offsets.has_any_of(topics):
                 actor.post(TopicsDeleted(topics, CallbackTicket(lambda _result: None)))
-        self._open.clear()
+        self.drop()
 
     return patch.object(Deletions, "carry_out", carry_out)
 

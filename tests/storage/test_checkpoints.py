@@ -7,11 +7,10 @@ from random import Random
 import pytest
 
 from coordinator_server.storage.segments.checkpoint import RecoveryPoints
-from coordinator_server.storage.segments.flusher import Flusher
+from coordinator_server.storage.segments.flusher import Flusher, Waiter
 from coordinator_server.storage.segments.frames import HEADER_BYTES
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.partition import Partition
 from coordinator_server.topics.searches import Searches
 from protocol.batch import build_batch
@@ -29,11 +28,11 @@ def disk() -> SimulatedDisk:
     return simulated_disk()
 
 
-class NoCheckpoint(Journal):
-    """Checkpoints only when the test says so."""
-
-    def begin_checkpoint(self) -> None:
-        pass
+def journal_without_checkpoints(disk: SimulatedDisk) -> Journal:
+    """Return a journal that checkpoints only when the test says so."""
+    journal = Journal(DATA, capacity=CAPACITY, files=disk)
+    journal._checkpoints.begin = lambda: None  # type: ignore[method-assign]
+    return journal
 
 
 def log_on(disk: SimulatedDisk, journal: Journal, name: str = "orders-0") -> SegmentLog:
@@ -56,7 +55,7 @@ def found(log: SegmentLog) -> list[int]:
 def test_files_are_replayed_as_they_were_written_whatever_their_generations(
     disk: SimulatedDisk,
 ) -> None:
-    journal = NoCheckpoint(DATA, capacity=CAPACITY, files=disk)
+    journal = journal_without_checkpoints(disk)
     log = log_on(disk, journal)
     commit(journal, log, 0)
     # The checkpoint frees the full file while the next one is made, which gets a later generation.
@@ -67,11 +66,11 @@ def test_files_are_replayed_as_they_were_written_whatever_their_generations(
 
     disk.on_operation = checkpoint
     count = 1
-    while journal._generation < 3:
+    while journal._own.generation < 3:
         commit(journal, log, count)
         count += 1
     disk.on_operation = lambda _operation: None
-    while journal._current is None or journal._current.generation != 2:
+    while journal._own.current is None or journal._own.current.generation != 2:
         commit(journal, log, count)
         count += 1
     for after in (disk.kill(), disk.lose_power(Random(1))):
@@ -121,7 +120,7 @@ def stale(disk: SimulatedDisk) -> tuple[Journal, SegmentLog]:
 
     That one was cut to one record since.
     """
-    journal = NoCheckpoint(DATA, capacity=CAPACITY, files=disk)
+    journal = journal_without_checkpoints(disk)
     idle, log = log_on(disk, journal, "idle-0"), log_on(disk, journal)
     commit(journal, idle, 0)
     commit(journal, log, 0)
@@ -140,7 +139,7 @@ def stale(disk: SimulatedDisk) -> tuple[Journal, SegmentLog]:
 
 @pytest.mark.interpreted
 def test_nothing_is_kept_of_deleted_logs(disk: SimulatedDisk) -> None:
-    journal = NoCheckpoint(DATA, files=disk)
+    journal = journal_without_checkpoints(disk)
     for number in range(20):
         log = log_on(disk, journal, f"passing-{number}")
         commit(journal, log, 0)
@@ -151,7 +150,7 @@ def test_nothing_is_kept_of_deleted_logs(disk: SimulatedDisk) -> None:
     left = log_on(disk, journal)
     commit(journal, left, 0)
     assert journal.close()
-    assert list(journal._logs) == ["orders-0"]
+    assert list(journal._checkpoints.logs) == ["orders-0"]
     assert RecoveryPoints(DATA, disk).names() == {"orders-0"}
 
 
@@ -184,11 +183,11 @@ def test_a_file_that_had_to_stay_holds_back_no_more_than_what_it_could_spoil(
     disk: SimulatedDisk, stale: tuple[Journal, SegmentLog]
 ) -> None:
     journal, log = stale
-    first = journal._full[0]
+    first = journal._own.full[0]
     for number in range(1, 30):
         commit(journal, log, number)
         journal.checkpoint()
-    assert journal._full == [first]
+    assert journal._own.full == [first]
     idle = log_on(disk, journal, "idle-0")
     assert found(idle)[:1] == [0]
     assert journal.checkpoint()
@@ -235,13 +234,13 @@ def test_a_file_that_is_given_up_during_a_checkpoint_is_settled_after_it(
     while not held.is_set() and count < 1_000:
         commit(journal, log, count)
         count += 1
-    current = journal._current
+    current = journal._own.current
     assert current is not None
     journal.abandon([current])
     go_on.set()
-    with journal._changed:
-        assert journal._changed.wait_for(lambda: journal._checkpointing is None, 30)
-        assert journal._full == []
+    with journal._own.changed:
+        assert journal._own.changed.wait_for(lambda: journal._checkpoints.running is None, 30)
+        assert journal._own.full == []
     assert found(log_on(disk.lose_power(Random(1)), Journal(DATA, files=SimulatedDisk()))) == list(
         range(count)
     )
@@ -262,20 +261,72 @@ async def test_a_partition_that_fails_keeps_what_it_is_about_to_acknowledge(
         disk.fail("append", BROKEN)
         with pytest.raises(OSError, match="Input/output"):
             log.write_out()
-        with pytest.raises(TopicError):
-            partition.append(build_batch([record(1)]))
+        partition._drop_if_failed(log)
 
-    end_pass = flusher._end_journal_pass
+    end_pass = flusher._end_pass
 
-    def end_pass_after_which_the_log_fails(result: None = None) -> None:
+    def end_pass_after_which_the_log_fails(
+        waiting: list[Waiter], failures: dict[SegmentLog, OSError]
+    ) -> None:
         # Called before those who wait for the pass: the end of a pass calls them soon, too.
         asyncio.get_running_loop().call_soon(fail)
-        end_pass(result)
+        end_pass(waiting, failures)
 
-    monkeypatch.setattr(flusher, "_end_journal_pass", end_pass_after_which_the_log_fails)
-    await partition.append(build_batch([record(0)])).durable
+    monkeypatch.setattr(flusher, "_end_pass", end_pass_after_which_the_log_fails)
+    await (await partition.append(build_batch([record(0)]))).durable
     assert partition._log is None
     monkeypatch.undo()
     await partition.open()
     assert partition.high_watermark == 1
     await flusher.close()
+
+
+class TellingLock:
+    """A lock that tells when somebody has to wait for it."""
+
+    def __init__(self, waits: threading.Event) -> None:
+        self._lock = threading.Lock()
+        self._waits = waits
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self._waits.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        self._lock.release()
+
+
+def test_a_log_that_is_cut_during_a_checkpoint_has_no_recovery_point_behind_its_end(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(DATA, capacity=CAPACITY, files=disk, topic_ids=lambda _topic: "")
+    log = log_on(disk, journal)
+    commit(journal, log, 0)
+    # A pass that fails: the segment has the record, and it is cut as it was not acknowledged.
+    append(log, 1)
+    cut_or_waits = threading.Event()
+    monkeypatch.setattr(log._writer, "_syncing", TellingLock(cut_or_waits))
+
+    def cut() -> None:
+        log.truncate(1)
+        cut_or_waits.set()
+
+    cutting = threading.Thread(target=cut)
+    note = journal.points.note
+
+    def note_while_it_is_cut(directory: str, offset: int) -> None:
+        monkeypatch.setattr(journal.points, "note", note)
+        cutting.start()
+        assert cut_or_waits.wait(30)
+        note(directory, offset)
+
+    monkeypatch.setattr(journal.points, "note", note_while_it_is_cut)
+    full = journal._own.current
+    assert full is not None
+    journal._own.full, journal._own.current = [full], None
+    journal.checkpoint()
+    cutting.join()
+    after = disk.kill()
+    journal = Journal(DATA, files=after, topic_ids=lambda _topic: "")
+    assert found(log_on(after, journal)) == [0]

@@ -81,6 +81,14 @@ async def test_a_damaged_log_is_reported_once_and_not_tried_again(tmp_path: Path
     assert [event for event, _ in desk.reports] == ["log_compaction_failed"]
 
 
+async def test_a_log_that_has_failed_is_left_to_its_owner(tmp_path: Path) -> None:
+    log = filled(tmp_path / "log", 200)
+    log.give_up(OSError("no space left"))
+    desk = Desk(log)
+    assert desk.cleaner.filthiest() is None
+    await desk.cleaner.stop()
+
+
 async def test_a_stop_abandons_a_compaction_that_waits(tmp_path: Path) -> None:
     log = filled(tmp_path / "log", 200)
     size = log.size
@@ -123,6 +131,7 @@ async def test_a_restart_does_not_compact_again_what_is_clean(tmp_path: Path) ->
     assert again.clean_offset == clean_offset
     for number in range(50):
         again.append(build_batch([LogRecord(b"key", b"%d" % number, 1)]))
+    again.sync()
     assert desk.cleaner.filthiest() is again
     await desk.cleaner.stop()
 

@@ -203,6 +203,7 @@ def test_records_without_a_key_or_of_unknown_types_are_kept_by_key() -> None:
     for number in range(40):
         log.append(build_batch([LogRecord(None, b"%d" % number, 1)]))
         log.append(build_batch([LogRecord(b"\0\x63unknown", b"%d" % number, 1)]))
+    log.sync()
     clean(log)
     found = records_of(log)
     assert len([each for each in found if each.key is None]) == 40

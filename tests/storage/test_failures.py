@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.storage.base import CorruptLog, PartitionLog
+from coordinator_server.storage.segments import journal_names
 from coordinator_server.storage.segments.files import (
+    SYSTEM_FILES,
     BlockFile,
     File,
     SystemBlockFile,
@@ -15,6 +17,8 @@ from coordinator_server.storage.segments.files import (
     SystemFiles,
 )
 from coordinator_server.storage.segments.flusher import FlushPolicy
+from coordinator_server.storage.segments.journal_manifest import JournalManifest
+from coordinator_server.storage.segments.threads import STORAGE_THREADS
 from tests.storage.conftest import JOURNAL_BYTES, SegmentRig
 from tests.support.appending import appended
 from tests.support.records import loaded, numbers, record
@@ -258,6 +262,17 @@ def copy_if_there(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
+def copy_at_a_moment(source: Path, target: Path) -> None:
+    """Copy a directory in which a file of the journal may just be removed: not half of that."""
+    for _ in range(100):
+        shutil.copytree(source, target, copy_function=copy_if_there)
+        listed = JournalManifest(target, SYSTEM_FILES).listed()
+        if set(listed) <= set(journal_names.numbers(target, "")):
+            return
+        shutil.rmtree(target)
+    pytest.fail("the directory does not come to rest")
+
+
 async def test_a_write_of_the_journal_that_failed_is_not_replayed_after_it_was_refused(
     tmp_path: Path, files: FaultyFiles
 ) -> None:
@@ -273,8 +288,7 @@ async def test_a_write_of_the_journal_that_failed_is_not_replayed_after_it_was_r
         log = await storage.claim(0)
         assert numbers(await loaded(log)) == [0]
         await appended(log, [])
-        # The journal's file may be removed meanwhile: a power cut comes before or after that.
-        shutil.copytree(rig.path, copy.path, copy_function=copy_if_there)
+        copy_at_a_moment(rig.path, copy.path)
     async with copy.run() as storage:
         assert numbers(await loaded(await storage.claim(0))) == [0]
 
@@ -319,3 +333,44 @@ async def test_a_partitions_directory_is_one_a_broker_takes_for_its_own(
         "leader-epoch-checkpoint": b"0\n1\n0 0\n",
         "partition.metadata": b"version: 0\ntopic_id: FFsoy7EjTE2ziWU7C9BeKA",
     }
+
+
+async def test_more_than_may_wait_for_the_disk_is_refused_and_nothing_of_it_is_written(
+    segments: SegmentRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with segments.run() as storage:
+        log = await storage.claim(0)
+        with monkeypatch.context() as full:
+            full.setattr(storage.flusher.unwritten, "is_too_much", True)
+            with pytest.raises(OSError, match="too much waits for the disk"):
+                await appended(log, [record(0)])
+        assert await appended(log, [record(1)]) == 0
+        assert numbers(await loaded(log)) == [1]
+
+
+@pytest.mark.interpreted
+async def test_a_log_whose_closing_has_failed_does_not_write_into_the_one_opened_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = SegmentRig(tmp_path / "data", journal_bytes=JOURNAL_BYTES)
+    async with rig.run() as storage:
+        log = await storage.claim(0)
+        with monkeypatch.context() as later:
+            later.setattr(storage.flusher._background, "_begin_write_out", lambda: None)
+            await appended(log, [record(0)])
+            left = storage.open_logs()[0]
+            assert left.unwritten_bytes
+            later.setattr(STORAGE_THREADS, "run", broken_thread)
+            with pytest.raises(RuntimeError, match="a bug"):
+                await log.close()
+        log = await storage.claim(0)
+        with suppress(OSError):
+            left.write_out()
+        await appended(log, [record(1)])
+        await log.close()
+    async with rig.run() as storage:
+        assert numbers(await loaded(await storage.claim(0))) == [0, 1]
+
+
+async def broken_thread(_work: object) -> None:
+    raise RuntimeError("a bug")

@@ -15,7 +15,7 @@ from coordinator_server.interchange import CannotCopy, export_log, import_log
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.topics.catalog import TopicCatalog
+from coordinator_server.topics.catalog import TopicCatalog, to_base64
 from protocol.batch import LogRecord, build_batch, read_header
 from protocol.batch_records import iter_records
 from protocol.offset_value import OffsetCommitValue
@@ -64,9 +64,12 @@ def ours(tmp_path: Path) -> Path:
     """A data directory of a server that was stopped, with one record in two partitions."""
     data = tmp_path / "ours"
     DataDirectory(data, node_id=1, cluster_id=None).close()
-    TopicCatalog(data, CountedIds(), offsets_partitions=2)
+    catalog = TopicCatalog(data, CountedIds(), offsets_partitions=2)
+    topic_id = to_base64(catalog.topics()["__consumer_offsets"].topic_id)
     for partition in range(2):
         log = SegmentLog(data / f"__consumer_offsets-{partition}")
+        (log.directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
+        (log.directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
         if partition:
             log.append(build_batch([commit(1)]))
         log.close()

@@ -1,5 +1,6 @@
 """The journal's files on a real directory, and the command that empties them."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -8,9 +9,10 @@ from click.testing import CliRunner, Result
 
 from coordinator_server.cli import app
 from coordinator_server.storage.base import CorruptLog
-from coordinator_server.storage.segments.files import SYSTEM_FILES
+from coordinator_server.storage.segments.files import SYSTEM_FILES, SystemBlockFile
 from coordinator_server.storage.segments.frames import (
     HEADER_BYTES,
+    NO_HEADER,
     SECTOR_BYTES,
     Entry,
     Run,
@@ -20,8 +22,10 @@ from coordinator_server.storage.segments.frames import (
 )
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_file import FIRST_BYTES
+from coordinator_server.storage.segments.journal_files import JournalFiles
 from coordinator_server.storage.segments.journal_names import FILE_PREFIX
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.recovery import Recovery
 from coordinator_server.storage.segments.replay import replay_all
 from protocol.batch import build_batch
 from protocol.batch_records import read_records
@@ -182,7 +186,7 @@ def test_a_system_without_durable_writes_syncs_after_them(
 
 def test_frames_fill_their_last_sector() -> None:
     for size in (0, 1, 483, 484, 485, 5_000):
-        assert len(frame(1, 1, bytes(size))) == frame_size(size)
+        assert len(frame(NO_HEADER, 1, bytes(size))) == frame_size(size)
         assert frame_size(size) % SECTOR_BYTES == 0
 
 
@@ -256,15 +260,92 @@ def test_the_command_wants_a_data_directory(tmp_path: Path) -> None:
     assert "expected a data directory" in result.output
 
 
-def test_a_recovery_point_behind_the_end_of_its_log_is_forgotten(tmp_path: Path) -> None:
+def test_a_recovery_point_behind_the_end_of_its_log_is_forgotten_where_loss_is_accepted(
+    tmp_path: Path,
+) -> None:
     journal = Journal(tmp_path)
     log = opened(journal, tmp_path)
     commit(journal, log, 0, 1, 2)
     log.close()
     assert journal.close()
     (tmp_path / NAME / FIRST).write_bytes(batch(0))
-    journal = Journal(tmp_path)
+    journal = Journal(tmp_path, recovery=Recovery.TRUNCATE)
     commit(journal, opened(journal, tmp_path), 1, 2, 3)
     (tmp_path / NAME / FIRST).write_bytes(b"".join(batch(number) for number in range(3)))
     assert found(opened(Journal(tmp_path), tmp_path)) == [0, 1, 2, 3]
     assert Journal(tmp_path).points.of(NAME) == 1
+
+
+# --- errors that no disk reports ---
+
+UNEXPECTED = [MemoryError("no room"), RuntimeError("a bug"), asyncio.CancelledError()]
+
+
+def fail_next(monkeypatch: pytest.MonkeyPatch, operation: str, error: BaseException) -> None:
+    """Let one operation of the files of blocks raise."""
+
+    def fail(*_arguments: object, **_how: object) -> None:
+        monkeypatch.undo()
+        raise error
+
+    monkeypatch.setattr(SystemBlockFile, operation, fail)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("error", UNEXPECTED, ids=repr)
+def test_a_frame_that_an_error_has_left_out_is_no_damage_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    journal = Journal(tmp_path)
+    # The directory is read while this one is in use: no file may go meanwhile.
+    journal.begin_checkpoint = lambda: None  # type: ignore[method-assign]
+    first, other = opened(journal, tmp_path), opened(journal, tmp_path, "__consumer_offsets-1")
+    commit(journal, first, 0)
+    fail_next(monkeypatch, "write", error)
+    with pytest.raises(type(error)):
+        commit(journal, other, 0)
+    commit(journal, first, 1)
+    again = Journal(tmp_path)
+    assert found(opened(again, tmp_path)) == [0, 1]
+    # What was not acknowledged may be there or not: the log can be opened.
+    opened(again, tmp_path, "__consumer_offsets-1")
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("which", [(JournalFiles, "give_up"), (SystemBlockFile, "close")], ids=str)
+def test_a_file_that_could_not_even_be_given_up_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: tuple[type, str]
+) -> None:
+    journal = Journal(tmp_path)
+    # The directory is read while this one is in use: no file may go meanwhile.
+    journal.begin_checkpoint = lambda: None  # type: ignore[method-assign]
+    first, other = opened(journal, tmp_path), opened(journal, tmp_path, "__consumer_offsets-1")
+    commit(journal, first, 0)
+
+    def fail(*_arguments: object, **_how: object) -> None:
+        monkeypatch.undo()
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(*which, fail)
+    monkeypatch.setattr(SystemBlockFile, "write", lambda *_arguments, **_how: 1 / 0)
+    with pytest.raises(OSError, match="Input/output"):
+        commit(journal, other, 0)
+    commit(journal, first, 1)
+    again = Journal(tmp_path)
+    assert found(opened(again, tmp_path)) == [0, 1]
+    opened(again, tmp_path, "__consumer_offsets-1")
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("error", UNEXPECTED, ids=repr)
+@pytest.mark.parametrize("operation", ["fill", "write"])
+def test_a_file_that_could_not_be_begun_is_no_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, error: BaseException
+) -> None:
+    journal = Journal(tmp_path)
+    log = opened(journal, tmp_path)
+    fail_next(monkeypatch, operation, error)
+    with pytest.raises(type(error)):
+        commit(journal, log, 0)
+    assert journal_files(tmp_path) == []
+    assert found(opened(Journal(tmp_path), tmp_path)) == []

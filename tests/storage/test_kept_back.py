@@ -9,11 +9,12 @@ import pytest
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
-from coordinator_server.storage.segments.frames import HEADER_BYTES
+from coordinator_server.storage.segments.frames import HEADER_BYTES, read_progress
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.replay import replay_all
-from coordinator_server.storage.segments.writing import MAX_KEPT_BACK, SegmentWriter
+from coordinator_server.storage.segments.segment import Segment
+from coordinator_server.storage.segments.writing import SegmentWriter
 from tests.support.kept_back import (
     DATA,
     append,
@@ -33,6 +34,12 @@ UNSYNCED = [FlushPolicy.INTERVAL, FlushPolicy.OS]
 @pytest.fixture
 def disk() -> SimulatedDisk:
     return simulated_disk()
+
+
+def closed_segments(log: SegmentLog) -> list[Segment]:
+    """Those before the active one, as if all was acknowledged."""
+    log.journaled(log.end_offset)
+    return log.closed_segments()
 
 
 @pytest.mark.parametrize(
@@ -62,7 +69,7 @@ def test_a_log_that_rolls_and_one_that_is_compacted_have_everything(disk: Simula
     journal = journal_on(disk)
     log = log_on(disk, journal, size=500)
     append(log, *range(30), size=50)
-    closed = log.closed_segments()
+    closed = closed_segments(log)
     assert len(closed) > 5
     assert all(segment.size == segment.length for segment in closed)
     assert written(disk)[: closed[-1].end_offset] == list(range(closed[-1].end_offset))
@@ -78,7 +85,7 @@ def test_whoever_fills_a_segment_does_not_wait_until_it_is_synced(disk: Simulate
     disk.on_operation = operations.append
     append(log, *range(1, 8), size=50)
     assert operations == []
-    assert len(log.closed_segments()) == 1
+    assert len(closed_segments(log)) == 1
 
 
 def test_a_full_segment_is_synced_before_the_next_has_a_file(disk: SimulatedDisk) -> None:
@@ -91,15 +98,19 @@ def test_a_full_segment_is_synced_before_the_next_has_a_file(disk: SimulatedDisk
     assert written(disk) == found(log) == list(range(8))
 
 
-def test_a_segment_that_is_full_before_the_last_one_is_synced_waits(disk: SimulatedDisk) -> None:
+def test_segments_that_are_full_before_others_are_synced_get_their_files_in_turn(
+    disk: SimulatedDisk,
+) -> None:
     log = log_on(disk, journal_on(disk), size=500)
-    append(log, *range(8), size=50)
+    append(log, *range(20), size=50)
     assert written(disk) == []
-    append(log, *range(8, 12), size=50)
-    there = written(disk)
-    closed = log.closed_segments()
-    assert len(closed) == 3
-    assert there == list(range(closed[-1].end_offset)), "more than a segment was ahead of the files"
+    operations: list[str] = []
+    disk.on_operation = operations.append
+    log.write_out()
+    full = len(closed_segments(log))
+    assert full > 3
+    assert operations == ["append", *["sync", "open", "sync_directory", "append"] * full]
+    assert written(disk) == found(log) == list(range(20))
 
 
 @pytest.mark.parametrize("operation", ["append", "sync", "open", "sync_directory"])
@@ -187,12 +198,6 @@ def test_what_is_written_while_a_log_is_synced_is_synced_the_next_time_at_the_la
     assert written(disk.lose_power(Random(1))) == [0], "freed by the journal and never synced"
 
 
-def test_what_is_kept_back_is_bounded(disk: SimulatedDisk) -> None:
-    log = log_on(disk, journal_on(disk))
-    append(log, *range(10), size=MAX_KEPT_BACK // 4)
-    assert written(disk) == list(range(8))
-
-
 def test_a_checkpoint_writes_the_segments_before_it_frees_the_journal(disk: SimulatedDisk) -> None:
     journal = journal_on(disk)
     log = log_on(disk, journal)
@@ -245,12 +250,30 @@ async def test_one_write_serves_all_logs_of_a_turn_and_nothing_is_synced_for_it(
             futures.append(flusher.flush(log))
         assert not any(future.done() for future in futures), "acknowledged before it was written"
         await asyncio.gather(*futures)
-        assert operations == [*["open", "write"] * (turn == 0), "write"]
+        # Header and name of the file, then the frame; the progress when nothing follows.
+        written = [each for each in operations if each != "note"]
+        assert written == [*["open", "write", "replace"] * (turn == 0), "write"]
         operations.clear()
     disk.on_operation = lambda _operation: None
     after = disk.kill()
     journal = journal_on(after)
     assert [found(log_on(after, journal, log.name)) for log in logs] == [[0, 1, 2]] * 5
+    await flusher.close()
+
+
+@pytest.mark.parametrize("syncs", [True, False])
+async def test_the_last_frame_is_noted_before_anybody_is_answered(
+    disk: SimulatedDisk, syncs: bool
+) -> None:
+    journal = journal_on(disk, syncs=syncs)
+    flusher = Flusher(FlushPolicy.COMMIT if syncs else FlushPolicy.OS, 1_000, journal)
+    log = log_on(disk, journal)
+    append(log, 0)
+    await flusher.flush(log)
+    assert journal._own.current is not None
+    progress = read_progress(disk.open_block(journal._own.current.path))
+    assert progress is not None
+    assert progress.sequence == 1
     await flusher.close()
 
 

@@ -1,6 +1,8 @@
 """The commands that look at a log on disk and mend it."""
 
+import errno
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,10 @@ from coordinator_server import mending
 from coordinator_server.cli import app
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import DataDirectory
+from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.topics.catalog import TopicCatalog
+from coordinator_server.topics.directories import Directories
 from protocol.batch import LogRecord, build_batch
 from protocol.batch_records import read_records
 from protocol.offset_value import OffsetCommitValue
@@ -24,6 +29,7 @@ from protocol.records import (
     encode_value,
 )
 from protocol.subscription import Subscription, encode_subscription
+from tests.support.api import CountedIds
 
 WALL = 1_700_000_000_000
 FIRST = "00000000000000000000.log"
@@ -130,6 +136,100 @@ def test_verify_names_file_and_position_of_what_is_wrong(tmp_path: Path) -> None
     assert f"error: {segment}, position {begin}: a batch with checksum" in result.stderr
 
 
+def test_verify_names_the_command_that_mends_what_it_found(tmp_path: Path) -> None:
+    DataDirectory(tmp_path, node_id=1, cluster_id=None).close()
+    TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
+    segment = written(tmp_path, [commit(0)], [commit(1)])
+    (tmp_path / "meta.properties").unlink()
+    damaged(segment, 0)
+    lines = run("verify", "--data", tmp_path).stderr.splitlines()
+    repair = f"coordinator-server log repair --dry-run --data {tmp_path}"
+    files = f"coordinator-server log repair-files --dry-run --data {tmp_path}"
+    assert f"error: {tmp_path}/meta.properties: No such file or directory" in lines
+    assert lines[-2:] == [
+        f"{repair} shows what can be kept",
+        f"{files} shows which files can be made anew",
+    ]
+
+
+def test_a_partition_without_segments_keeps_nobody_from_the_others(tmp_path: Path) -> None:
+    written(tmp_path, [commit(0)])
+    empty = tmp_path / "__consumer_offsets-1"
+    empty.mkdir()
+    result = run("dump", "--data", tmp_path)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
+    assert f"note: {empty}: no segments (*.log)" in result.stderr
+    assert run("dump", "--data", tmp_path, "--partition", 1).exit_code == 2
+
+
+def test_verify_misses_the_directory_of_a_log_that_the_journal_has(tmp_path: Path) -> None:
+    DataDirectory(tmp_path, node_id=1, cluster_id=None).close()
+    catalog = TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
+    (orders,) = catalog.create([("orders", 1)])
+    written(tmp_path, [commit(0)])
+    journal = Journal(tmp_path)
+    log = Directories(tmp_path, journal=journal).open_log(orders, 0, create=True)
+    assert log is not None
+    log.append(build_batch([commit(0)]))
+    journal.write(log.take_entries(), [log])
+    directory = log.directory
+    shutil.rmtree(directory)
+    result = run("verify", "--data", tmp_path)
+    assert result.exit_code == 1
+    assert f"error: {directory} is missing, the journal has records of it" in result.stderr
+
+
+def test_a_file_that_may_not_be_read_is_not_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DataDirectory(tmp_path, node_id=1, cluster_id=None).close()
+    TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
+    before = (tmp_path / "coordinator-starts").read_bytes()
+    read_bytes = Path.read_bytes
+
+    def refusing(path: Path) -> bytes:
+        if path.name == "coordinator-starts":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refusing)
+    result = run("repair-files", "--yes", "--data", tmp_path)
+    monkeypatch.undo()
+    assert result.exit_code == 1
+    assert f"error: {tmp_path}/coordinator-starts: Permission denied" in result.stderr
+    assert (tmp_path / "coordinator-starts").read_bytes() == before
+
+
+@pytest.mark.parametrize("cluster_id", ["a\nb", "\x1b[31m", "x" * 256])
+def test_a_cluster_id_that_no_start_could_read_is_refused(tmp_path: Path, cluster_id: str) -> None:
+    written(tmp_path, [commit(0)])
+    result = run("repair-files", "--yes", "--cluster-id", cluster_id, "--data", tmp_path)
+    assert result.exit_code == 2
+    assert "expected a text of at most 255 printable characters" in result.stderr
+    assert not (tmp_path / "meta.properties").exists()
+
+
+def test_a_repair_of_files_says_why_and_what_in_lines(tmp_path: Path) -> None:
+    written(tmp_path, [commit(0)])
+    (tmp_path / "__consumer_offsets-0" / "leader-epoch-checkpoint").unlink(missing_ok=True)
+    result = run("repair-files", "--dry-run", "--cluster-id", "abc", "--data", tmp_path)
+    assert result.stdout.splitlines()[:2] == [
+        f"{tmp_path}/meta.properties: No such file or directory",
+        "  would be made anew; node.id is 1",
+    ]
+
+
+@pytest.mark.parametrize("command", [("checkpoint",), ("repair-files", "--yes")])
+def test_a_directory_of_something_else_is_refused_and_left_alone(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "notes.txt").touch()
+    result = run(*command, "--data", tmp_path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no log, journal or meta.properties, expected a data directory" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
 def test_verify_finds_a_record_that_cannot_be_decoded(tmp_path: Path) -> None:
     bad = LogRecord(commit(1).key, b"\0\4\0", WALL)
     segment = written(tmp_path, [commit(0), bad])
@@ -205,10 +305,10 @@ def test_a_sound_log_needs_no_repair(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_a_server_holds_is_read_but_not_repaired(tmp_path: Path) -> None:
+    server = DataDirectory(tmp_path, node_id=1, cluster_id=None)
     segment = written(tmp_path, [commit(0)], [commit(1)])
     damaged(segment, 0)
     before = segment.read_bytes()
-    server = DataDirectory(tmp_path, node_id=1, cluster_id=None)
     try:
         for mode in ("--dry-run", "--yes"):
             result = run("repair", "--data", tmp_path, mode)

@@ -8,6 +8,7 @@ from coordinator_server.storage.base import CorruptLog, LogRecord
 from coordinator_server.storage.segments.checkpoint import RECOVERY_POINTS_FILE, RecoveryPoints
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.recovery import Recovery
 from coordinator_server.storage.segments.segment import Segment
 from protocol.batch import build_batch
 from protocol.batch_records import read_records
@@ -82,14 +83,29 @@ def test_damage_before_the_point_is_noticed_by_the_load(tmp_path: Path) -> None:
         load(log)
 
 
-def test_a_log_that_ends_before_its_point_is_checked_from_its_beginning(tmp_path: Path) -> None:
+def test_a_log_that_ends_before_its_point_is_not_opened(tmp_path: Path) -> None:
+    segment = stopped(tmp_path, 10)
+    size = segment.stat().st_size
+    with segment.open("ab") as file:
+        file.truncate(size - 5)
+    for _ in range(2):
+        with pytest.raises(
+            CorruptLog, match=f"{segment} ends at offset 9, .* up to offset 10 were"
+        ):
+            SegmentLog(tmp_path / NAME, journal=Journal(tmp_path, topic_ids=lambda _name: "an id"))
+        assert segment.stat().st_size == size - 5
+    log = SegmentLog(tmp_path / NAME, journal=Journal(tmp_path, recovery=Recovery.TRUNCATE))
+    assert log.end_offset == 9
+
+
+def test_a_log_whose_loss_is_accepted_is_checked_from_its_beginning(tmp_path: Path) -> None:
     segment = stopped(tmp_path, 10)
     size = segment.stat().st_size
     spoil(segment, size // 10 - 1)
     with segment.open("ab") as file:
         file.truncate(size - 5)
     with pytest.raises(CorruptLog, match="position 0"):
-        SegmentLog(tmp_path / NAME, journal=Journal(tmp_path))
+        SegmentLog(tmp_path / NAME, journal=Journal(tmp_path, recovery=Recovery.TRUNCATE))
 
 
 def test_a_log_made_anew_or_cut_has_no_point_behind_its_end(tmp_path: Path) -> None:

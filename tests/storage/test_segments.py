@@ -74,6 +74,7 @@ def test_a_batch_larger_than_a_segment_has_one_of_its_own(directory: Path) -> No
     log = SegmentLog(directory, segment_bytes=1_000)
     for number, size in enumerate((10, 5_000, 10)):
         log.append(build_batch([record(number, size)]))
+    log.write_out()
     assert len(list(directory.glob("*.log"))) == 3
     assert numbers(found_in(log)) == [0, 1, 2]
 
@@ -93,6 +94,8 @@ def test_a_batch_built_where_the_log_ends_is_written_as_one_that_is_stamped(tmp_
         batch = build_batch(records, base_offset=built.end_offset)
         built.append_built(batch, len(records) - 1, records[-1].timestamp)
         assert (built.end_offset, built.size) == (stamped.end_offset, stamped.size)
+    for log in (stamped, built):
+        log.write_out()
     files = [
         {path.name: path.read_bytes() for path in log.directory.iterdir()}
         for log in (stamped, built)

@@ -90,6 +90,7 @@ class Served:
             topics=[ListOffsetsTopic(name=TOPIC, partitions=[partition])],
         )
         response = await list_offsets.handle(FakeCall(7), request, self.services)
+        assert response is not None, "a small answer comes at once"
         (answer,) = response.topics[0].partitions
         assert answer.error_code == ErrorCode.NONE
         return answer.offset, answer.timestamp
@@ -310,7 +311,7 @@ async def test_a_log_that_was_there_before_is_read_from_its_beginning(
 @pytest.mark.interpreted
 async def test_the_topic_can_neither_be_created_nor_deleted(served: Served) -> None:
     wanted = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-    created = create_topics.handle(
+    created = await create_topics.handle(
         FakeCall(5), CreateTopicsRequest(topics=[wanted]), served.services
     )
     assert created.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS

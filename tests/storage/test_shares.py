@@ -184,3 +184,19 @@ def test_checkpoints_go_to_who_has_the_partition_now_and_back(tmp_path: Path) ->
     assert {path.name for path in tmp_path.iterdir()} == {RECOVERY_POINTS_FILE, CLEANED_FILE}
     there = read_offsets(SYSTEM_FILES, tmp_path / RECOVERY_POINTS_FILE)
     assert there == {**points, partition(2): 99}
+
+
+def test_a_journal_whose_files_are_all_lost_is_still_somebodys(tmp_path: Path) -> None:
+    crashed(tmp_path, Share(1, 3), 4, 1, 2)
+    for file in tmp_path.glob(f"{FILE_PREFIX}1of3-*"):
+        file.unlink()
+    assert owners(tmp_path) == ["1of3"]
+    reported: list[str] = []
+    with pytest.raises(Unsettled, match="the journal of worker 1 of 3"):
+        take_over(tmp_path, shares(2), lambda event, **_: reported.append(event))
+    assert "journal_damaged" in reported
+    command = ["log", "checkpoint", "--data", str(tmp_path)]
+    refused = CliRunner().invoke(app, command)
+    assert (refused.exit_code, "the file is missing" in refused.output) == (1, True)
+    accepted = CliRunner().invoke(app, [*command, "--accept-loss"])
+    assert (accepted.exit_code, owners(tmp_path)) == (0, [])

@@ -5,12 +5,8 @@ import threading
 
 import pytest
 
-from coordinator_server.storage.segments.flusher import (
-    WRITE_OUT_BYTES,
-    Flusher,
-    FlushPolicy,
-)
-from coordinator_server.storage.segments.writing import MAX_KEPT_BACK
+from coordinator_server.storage.segments.background import WRITE_OUT_BYTES
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from tests.support.kept_back import append, journal_on, log_on, simulated_disk, written
 from tests.support.power import SimulatedDisk
 
@@ -61,7 +57,7 @@ async def test_much_that_is_kept_back_is_written_before_its_time(
 ) -> None:
     journal = journal_on(disk, syncs=policy is FlushPolicy.COMMIT, capacity=8 << 20)
     flusher = Flusher(policy, journal=journal, write_out_seconds=3_600)
-    share = MAX_KEPT_BACK // 2
+    share = 128 * 1024
     logs = [log_on(disk, journal, f"a-{n}") for n in range(2 * WRITE_OUT_BYTES // share)]
     done = threading.Semaphore(0)
 

@@ -40,11 +40,15 @@ class FakeCall:
         """Remember the body."""
         self.answers.append(b"".join(parts))
 
+    def may_grow(self, _size: int, _go_on: Callable[[], None]) -> bool:
+        """There is always memory."""
+        return True
+
     def answer_nothing(self) -> None:
         """Remember that there is to be no answer."""
         self.answered_nothing = True
 
-    def failed(self, bug: Exception) -> None:
+    def failed(self, bug: BaseException) -> None:
         raise bug
 
     def disconnect(self, why: str) -> None:

@@ -19,8 +19,8 @@ from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
-from coordinator_server.runtime.tenure import World
 from coordinator_server.runtime.ticket import CallbackTicket
+from coordinator_server.runtime.world import World
 from coordinator_server.storage.base import LogRecord, Storage
 from coordinator_server.storage.memory import MemoryStorage
 from coordinator_server.testing.timers import MovableTimers

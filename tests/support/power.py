@@ -7,7 +7,9 @@ files, so that a file may be gone whose name another took. After a failed sync t
 clean, as on Linux: trying again saves nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,6 +40,54 @@ class Inode:
             _apply(self.durable, at, data)
         self.pending.clear()
 
+    def settle(self, change: tuple[int, bytes | None]) -> None:
+        """One of the changes reaches the disk."""
+        _apply(self.durable, *change)
+        self.forget(change)
+
+    def settle_range(self, change: tuple[int, bytes | None]) -> None:
+        """The same for one in place: what was to be written there before counts no more."""
+        at, data = change
+        end = at + len(data or b"")
+        kept: list[tuple[int, bytes | None]] = []
+        for other in self.pending:
+            begin, older = other
+            if other is change or older is None or begin >= end or begin + len(older) <= at:
+                kept.append(other)
+                continue
+            if begin < at:
+                kept.append((begin, older[: at - begin]))
+            if begin + len(older) > end:
+                kept.append((end, older[end - begin :]))
+        self.pending[:] = kept
+        self.settle(change)
+
+    def settle_some(self, change: tuple[int, bytes | None], random: Random) -> None:
+        """Some sectors of a change reach the disk, and the others never will."""
+        at, data = change
+        if data is not None and self.in_place:
+            _apply_some_sectors(self.durable, at, data, random)
+        else:
+            _apply(self.durable, at, None if data is None else data[: random.randint(0, len(data))])
+        self.forget(change)
+
+    def settle_some_sectors(
+        self, changes: Sequence[tuple[int, bytes | None]], random: Random
+    ) -> None:
+        """Some sectors that the changes touch reach the disk as they are now, the others never."""
+        touched: set[int] = set()
+        for at, data in changes:
+            touched.update(range(at - at % SECTOR, at + len(data or b""), SECTOR))
+        for begin in sorted(touched):
+            now = bytes(self.current[begin : begin + SECTOR])
+            if now and random.random() < 0.5:
+                _apply(self.durable, begin, now)
+        for change in changes:
+            self.forget(change)
+
+    def forget(self, change: tuple[int, bytes | None]) -> None:
+        self.pending[:] = [each for each in self.pending if each is not change]
+
     def copy(self) -> "Inode":
         return Inode(
             bytearray(self.current), bytearray(self.durable), list(self.pending), self.in_place
@@ -67,6 +117,11 @@ class Inode:
                 contents[begin:end] = bytes(max(end - begin, 0))
 
 
+@cache
+def _parent(path: Path) -> Path:
+    return path.parent
+
+
 def _apply(contents: bytearray, at: int, data: bytes | None) -> None:
     if len(contents) < at:
         contents.extend(bytes(at - len(contents)))
@@ -92,7 +147,6 @@ class SimulatedBlockFile:
         self._disk = disk
         self._inode = inode
         self._closed = False
-        inode.in_place = True
 
     def size(self) -> int:
         return len(self._inode.current)
@@ -108,12 +162,21 @@ class SimulatedBlockFile:
         if durably:
             self._inode.sync()
 
+    def note(self, at: int, data: bytes) -> None:
+        self._check_open()
+        self._inode.change(at, data)
+        self._disk.enter("note")
+
     def fill(self, at: int, size: int) -> None:
         self.write(at, bytes(size))
 
     def sync(self) -> None:
         self._check_open()
-        self._disk.enter("sync")
+        try:
+            self._disk.enter("sync")
+        except OSError:
+            self._inode.pending.clear()
+            raise
         self._inode.sync()
 
     def _check_open(self) -> None:
@@ -189,6 +252,8 @@ class SimulatedDisk:
         self._renames = 0
         self.syncs = 0
         self.on_operation: Callable[[str], None] = lambda _operation: None
+        self.boot = b"\1" * 16
+        """The start of the machine, another one after each loss of power."""
         self._faults: dict[str, list[OSError]] = {}
 
     # --- for tests ---
@@ -200,6 +265,7 @@ class SimulatedDisk:
     def lose_power(self, random: Random) -> "SimulatedDisk":
         """The disk as it is found when the power is back."""
         after = SimulatedDisk()
+        after.boot = (int.from_bytes(self.boot, "big") + 1).to_bytes(16, "big")
         renamed = {path for trail in self._trails.values() for path in trail.names}
         for path in {**self.durable_names, **self.names_now}:
             if path in renamed:
@@ -221,6 +287,7 @@ class SimulatedDisk:
     def kill(self) -> "SimulatedDisk":
         """The disk as the next process finds it: all that was written is there, synced or not."""
         after = SimulatedDisk()
+        after.boot = self.boot
         copies = {id(inode): inode.copy() for inode in self._inodes()}
         after.names_now = {p: inode and copies[id(inode)] for p, inode in self.names_now.items()}
         after.durable_names = {
@@ -246,7 +313,7 @@ class SimulatedDisk:
         moved = {id(trail.inode) for trail in self._trails.values()}
         placed = {
             path: (-1, inode)
-            for path in renamed
+            for path in sorted(renamed)
             if (inode := self.durable_names.get(path)) is not None and id(inode) not in moved
         }
         for trail in self._trails.values():
@@ -266,6 +333,23 @@ class SimulatedDisk:
         if faults := self._faults.get(operation):
             raise faults.pop(0)
 
+    def has_durably(self, data: bytes) -> bool:
+        """Whether some file with a durable name has the bytes on the disk."""
+        return any(
+            inode is not None and data in inode.durable for inode in self.durable_names.values()
+        )
+
+    def drop_directory(self, path: Path) -> None:
+        """Remove a directory with all that is in it, at once and durably."""
+        for names in (self.names_now, self.durable_names):
+            for name in [each for each in names if each == path or path in each.parents]:
+                del names[name]
+        self._trails = {
+            number: trail
+            for number, trail in self._trails.items()
+            if path not in trail.names[-1].parents
+        }
+
     # --- files.Files ---
 
     def open(self, path: Path) -> SimulatedFile:
@@ -278,10 +362,12 @@ class SimulatedDisk:
         self.enter("open")
         inode = self.names_now.setdefault(path, Inode())
         assert inode is not None
+        # A segment is appended to all the same.
+        inode.in_place = path.suffix != ".log"
         return SimulatedBlockFile(self, inode)
 
     def names(self, directory: Path) -> list[str]:
-        return [path.name for path in self.names_now if path.parent == directory]
+        return [path.name for path in self.names_now if _parent(path) == directory]
 
     def make_directory(self, path: Path) -> None:
         self.enter("make_directory")
@@ -310,10 +396,10 @@ class SimulatedDisk:
         self._trails = {
             number: trail
             for number, trail in self._trails.items()
-            if trail.names[-1].parent != path
+            if _parent(trail.names[-1]) != path
         }
         for name in {**self.names_now, **self.durable_names}:
-            if name.parent == path:
+            if _parent(name) == path:
                 if name in self.names_now:
                     self.durable_names[name] = self.names_now[name]
                 else:

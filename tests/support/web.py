@@ -17,11 +17,12 @@ from coordinator_server.group.reasons import (
     Round,
     Waited,
 )
-from coordinator_server.observe.counters import Counters
+from coordinator_server.observe.counters import ClientMemory, Counters
 from coordinator_server.observe.exposition import Exposition
 from coordinator_server.observe.findings import FlappingLimits
 from coordinator_server.observe.flapping import Flapping
 from coordinator_server.observe.http import HttpServer
+from coordinator_server.observe.http_hosts import AllowedHosts
 from coordinator_server.observe.looplag import LoopLag
 from coordinator_server.observe.metrics import CoordinatorCollector, Names, make_registry
 from coordinator_server.observe.refusals import Refusals
@@ -36,6 +37,7 @@ from coordinator_server.observe.status import (
     GroupSummary,
     MemberStatus,
     OffsetStatus,
+    Unserved,
     WaitingStatus,
 )
 from coordinator_server.observe.timeline import Timeline
@@ -139,10 +141,19 @@ class FakeStatus:
     now: int = NOW
     """When ages and deadlines count from."""
     loads: dict[int, tuple[int, int]] = field(default_factory=dict)
+    not_serving: list[Unserved] = field(default_factory=list)
 
     def partitions(self) -> Mapping[str, int]:
         """As the port has it; so are the others."""
         return self.states
+
+    def unserved(self) -> list[Unserved]:
+        """What the test says."""
+        return self.not_serving
+
+    def max_groups(self) -> int:
+        """Enough."""
+        return 1_000_000
 
     def loading(self) -> Mapping[int, tuple[int, int]]:
         """Bytes read and in all, by partition."""
@@ -262,12 +273,19 @@ class FakeSide:
         """It listens nowhere yet."""
         self.status = FakeStatus()
         self.admin = FakeAdmin()
+        self.memory = ClientMemory(3 << 20, 96 << 20)
         self.events = EventStream()
         self.timeline = Timeline(self.status.past)
         self.refusals = Refusals(lambda: NOW)
         self.flapping = Flapping(lambda: NOW, FlappingLimits(window_ms=10**9, max_by_one=1))
         sources = Sources(
-            self.status, self.timeline, self.refusals, self.flapping, lambda: NOW, self.admin
+            self.status,
+            self.timeline,
+            self.refusals,
+            self.flapping,
+            lambda: NOW,
+            self.admin,
+            lambda: self.memory,
         )
         names = Names({}, {})
         collector = CoordinatorCollector(
@@ -284,7 +302,13 @@ class FakeSide:
         )
         exposition = Exposition(make_registry(collector), collector.prepare)
         self.server = HttpServer(
-            "127.0.0.1", 0, sources=sources, exposition=exposition, events=self.events, token=token
+            "127.0.0.1",
+            0,
+            sources=sources,
+            exposition=exposition,
+            events=self.events,
+            token=token,
+            hosts=AllowedHosts(),
         )
 
     def tell_the_story(self) -> None:

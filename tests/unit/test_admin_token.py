@@ -29,8 +29,14 @@ def test_an_empty_file_and_one_that_is_not_there_are_errors(tmp_path: Path) -> N
     file.write_text(" \n")
     with pytest.raises(ValueError, match=r"admin\.token\.file=.*: empty, expected a token"):
         admin_token(config(f"admin.token.file={file}"))
-    with pytest.raises(FileNotFoundError):
+    expected = (
+        r"admin\.token\.file=.*/nope: No such file or directory, expected a file with a token"
+    )
+    with pytest.raises(ValueError, match=expected):
         admin_token(config(f"admin.token.file={tmp_path}/nope"))
+    file.write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"admin\.token\.file=.*: not UTF-8, expected a token"):
+        admin_token(config(f"admin.token.file={file}"))
 
 
 def test_a_file_without_an_end_is_not_read_to_it() -> None:

@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import flapping, instructions, micro, observability, profiling, stored, tails, work
+from benchmarks import (
+    compare,
+    flapping,
+    instructions,
+    micro,
+    observability,
+    profiling,
+    stored,
+    tails,
+    work,
+)
 from benchmarks.choice import chosen
 from benchmarks.tables import (
     Measured,
@@ -236,3 +246,34 @@ def test_instructions_count_for_our_innermost_function_and_not_twice_for_callers
         ("all", "299"),
         ("session.Session._serve", "269"),
     ]
+
+
+def compared(row: compare.Row, *rounds: tuple[float, float]) -> compare.Compared:
+    pairs = [(sample(before), sample(after)) for before, after in rounds]
+    return compare.Compared(row, pairs)
+
+
+def test_two_checkouts_are_compared_by_the_median_of_the_ratios_of_the_rounds() -> None:
+    # The machine was twice as slow in the second round, and hiccuped in the third.
+    found = compared(compare.ROWS[0], (10.0, 11.0), (20.0, 22.0), (10.0, 30.0))
+    assert found.ratio == pytest.approx(1.1)
+    assert found.cells()[:5] == ("Heartbeat, 1 in flight", "10.0", "22.0", "1.10", "1.10 to 3.00")
+
+
+def test_rows_of_a_comparison_have_names_of_their_own() -> None:
+    names = [row.name for row in compare.ROWS]
+    assert len(set(names)) == len(names)
+    assert "OffsetCommit, 1 partition, log.flush=os" in names
+
+
+def test_every_work_of_a_comparison_is_one_that_the_load_generator_knows() -> None:
+    source = (LOAD / "main.go").read_text()
+    for row in compare.ROWS:
+        assert f'"{row.work.mode}":' in source
+        for option in row.work.options:
+            assert f'"{option.replace("_", "-")}"' in source
+
+
+def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="no checkout"):
+        compare.checkout(str(tmp_path))

@@ -61,3 +61,34 @@ def test_no_class_that_stays_python_inherits_from_one_that_is_compiled() -> None
         if base in modules
     ]
     assert wrong == []
+
+
+C_KEYWORDS = {"alignof", "asm", "const", "extension", "inline", "label", "restrict", "signed"}
+C_KEYWORDS |= {"attribute", "complex", "imag", "real", "thread", "typeof", "volatile"}
+"""Those of gcc that begin with two underscores."""
+
+
+def kept_from_compiling(module: ast.Module) -> Iterator[str]:
+    """What mypyc accepts and makes C of that does not compile, or cannot be imported."""
+    for node in ast.walk(module):
+        # It puts an underscore before each attribute's name.
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            if node.attr[1:] in C_KEYWORDS:
+                yield f"line {node.lineno}: {node.attr} becomes a keyword"
+        elif isinstance(node, ast.ClassDef) and any(
+            "dataclass" in ast.unparse(each) for each in node.decorator_list
+        ):
+            for field in node.body:
+                if isinstance(field, ast.AnnAssign) and ast.unparse(field.annotation) == "object":
+                    yield f"line {field.lineno}: a dataclass with a field of type object"
+
+
+def test_what_the_compiler_cannot_take_is_not_used() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}, {what}"
+        for path in sorted(compiled())
+        for what in kept_from_compiling(ast.parse(path.read_text()))
+    ]
+    assert wrong == []
+    text = "@dataclass(slots=True)\nclass A:\n    head: object\n\nself._thread = 1\n"
+    assert len(list(kept_from_compiling(ast.parse(text)))) == 2

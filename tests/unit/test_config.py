@@ -16,7 +16,8 @@ from coordinator_server.config import (
 )
 from coordinator_server.config.kafka_names import KAFKA_NAMES
 from coordinator_server.config.listeners import parse_address, parse_listeners
-from coordinator_server.config.model import OWN, PROPERTIES, from_texts, texts
+from coordinator_server.config.model import PROPERTIES, from_texts, texts
+from coordinator_server.config.own import OWN
 from coordinator_server.config.sources import environment_name
 from tools.generate_docs import stale_pages
 
@@ -247,7 +248,7 @@ def test_an_advertised_host_beyond_a_loopback_listener_is_warned_about() -> None
         ("num.part\\\n   itions=\\\n  3", "num_partitions", 3),
         ("num\\.partitions=\\u0033", "num_partitions", 3),
         ("! no\n# num.partitions=9\n\nnum.partitions=2\r\nnum.partitions=3", "num_partitions", 3),
-        ("cluster.id=a\\=b\\tc\\\\", "cluster_id", "a=b\tc\\"),
+        ("admin.token=a\\=b\\tc\\\\", "admin_token", "a=b\tc\\"),
         ("cluster.id=a=b:c # d", "cluster_id", "a=b:c # d"),
         ("cluster.id=last\\", "cluster_id", "last"),
     ],
@@ -345,13 +346,20 @@ def test_what_metrics_cannot_be_is_said(settings: dict[str, str], problem: str) 
         ("topics=t:2147483647", "is not name:partitions with 1 to 10000 partitions"),
         ("num.partitions=10001", "expected at most 10000"),
         ("offsets.topic.num.partitions=2147483647", "expected at most 10000"),
-        ("cluster.id=" + "x" * 256, "expected a text of at most 255 characters in one line"),
-        ("cluster.id=a\nb", "expected a text of at most 255 characters in one line"),
+        ("cluster.id=" + "x" * 256, "expected a text of at most 255 printable characters"),
+        ("cluster.id=a\nb", "expected a text of at most 255 printable characters"),
+        ("cluster.id=a\x1b[31m", "expected a text of at most 255 printable characters"),
+        ("cluster.id=a\u202eb", "expected a text of at most 255 printable characters"),
     ],
 )
 def test_what_could_not_be_served_is_refused(setting: str, expected: str) -> None:
     (problem,) = problems(setting)
     assert expected in problem
+
+
+@pytest.mark.parametrize("value", ["", " "])
+def test_an_empty_cluster_id_is_none(value: str) -> None:
+    assert loaded(f"cluster.id={value}").cluster_id is None
 
 
 def test_workers_count_node_ids_up_to_the_last_there_is() -> None:

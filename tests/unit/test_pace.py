@@ -1,6 +1,7 @@
 """Requests about many partitions let others have their turns."""
 
-from collections.abc import Coroutine
+import asyncio
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from coordinator_server.api import fetch, list_offsets, produce
 from coordinator_server.clock import ManualClock
-from coordinator_server.pace import LONGEST_MS, Pace
+from coordinator_server.pace import LONGEST_MS, LongWork, Pace
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -18,16 +19,9 @@ from protocol.messages.list_offsets import (
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics
+from tests.support.pace import Hurrying, pieces
 
 MANY = range(100)
-
-
-class Hurrying(ManualClock):
-    """A clock that moves whenever somebody looks at it."""
-
-    def monotonic_ms(self) -> int:
-        self.advance(1)
-        return super().monotonic_ms()
 
 
 PRODUCE = ProduceRequest(
@@ -64,30 +58,22 @@ FETCH = FetchRequest(
 )
 
 
-def turns(handling: Coroutine[Any, Any, Any]) -> int:
-    """How many turns of the loop a handler takes that waits for nothing."""
-    count = 1
-    while True:
-        try:
-            handling.send(None)
-        except StopIteration:
-            return count
-        count += 1
-
-
 @pytest.mark.parametrize(
     ("module", "request_of_many"),
     [(produce, PRODUCE), (list_offsets, LIST_OFFSETS), (fetch, FETCH)],
     ids=["produce", "list_offsets", "fetch"],
 )
-def test_a_request_about_many_partitions_takes_several_turns(
+async def test_a_request_about_many_partitions_takes_several_turns(
     tmp_path: Path, module: Any, request_of_many: Any
 ) -> None:
     services = fake_services(make_topics(tmp_path))
     services.clock = Hurrying()
-    assert turns(module.handle(FakeCall(6), request_of_many, services)) > len(MANY) // LONGEST_MS
+    assert (
+        await pieces(module.handle(FakeCall(6), request_of_many, services))
+        > len(MANY) // LONGEST_MS
+    )
     services.clock = ManualClock()
-    assert turns(module.handle(FakeCall(6), request_of_many, services)) == 1
+    assert await pieces(module.handle(FakeCall(6), request_of_many, services)) == 1
 
 
 async def test_a_turn_is_over_after_a_few_milliseconds() -> None:
@@ -98,3 +84,69 @@ async def test_a_turn_is_over_after_a_few_milliseconds() -> None:
     assert pace.is_over()
     await pace.rest()
     assert not pace.is_over()
+
+
+async def test_a_turn_of_the_loop_goes_on_with_one_of_several_long_requests() -> None:
+    loop = asyncio.get_running_loop()
+    turn = 0
+    at: list[int] = []
+
+    def tick() -> None:
+        nonlocal turn
+        turn += 1
+        if len(at) < 4:
+            loop.call_soon(tick)
+
+    loop.call_soon(tick)
+    pace = [Pace(ManualClock()) for _ in range(4)]
+
+    async def work(mine: Pace) -> None:
+        await mine.rest()
+        at.append(turn)
+
+    await asyncio.gather(*(work(each) for each in pace))
+    assert len(set(at)) == 4
+
+
+async def test_a_cancelled_request_takes_no_turn_from_others() -> None:
+    pace = Pace(ManualClock())
+    cancelled = asyncio.create_task(pace.rest())
+    other = asyncio.create_task(Pace(ManualClock()).rest())
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await other
+    assert cancelled.cancelled()
+
+
+async def test_a_piece_of_work_that_raises_leaves_the_others_their_turns() -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    done: list[int] = []
+
+    def broken() -> None:
+        raise MemoryError
+
+    work = LongWork(asyncio.get_running_loop())
+    for piece in (broken, lambda: done.append(1)):
+        work.add(piece)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert done == [1]
+
+
+async def test_a_turn_of_the_queue_that_fails_is_made_up_for() -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    done: list[int] = []
+
+    class Waiting(deque[Any]):
+        def popleft(self) -> Any:
+            if not done:
+                done.append(0)
+                raise MemoryError
+            return super().popleft()
+
+    work = LongWork(asyncio.get_running_loop())
+    work._waiting = Waiting()
+    work.add(lambda: done.append(1))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert done == [0, 1]

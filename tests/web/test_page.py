@@ -21,6 +21,7 @@ from coordinator_server.group.reasons import (
     RemovalReason,
     Round,
 )
+from coordinator_server.observe.counters import ClientMemory
 from coordinator_server.observe.forms import rebalance_form
 from coordinator_server.observe.status import GroupSummary
 from coordinator_server.runs import runs
@@ -57,6 +58,30 @@ async def test_groups_are_listed_with_state_and_last_reason(page: Page, side: Fa
     assert "Preparing Rebalance" in row[1]
     assert "admin rebalance" in row[3]
     await expect(page.locator("#findings li").first).to_contain_text("made group 'orders'")
+
+
+async def test_the_memory_for_client_data_is_told(page: Page, side: FakeSide) -> None:
+    await show(page, side)
+    memory = page.locator("#memory")
+    await expect(memory).to_have_text("Client data: 3.0 of 96 MiB")
+    side.memory = ClientMemory(96 << 20, 96 << 20, 2)
+    await page.reload()
+    await expect(memory).to_have_text("Client data: 96 of 96 MiB; 2 connections wait for memory")
+
+
+async def test_a_time_beyond_the_calendar_is_shown_as_the_nearest(
+    page: Page, side: FakeSide
+) -> None:
+    await show(page, side)
+    years = await page.evaluate(
+        """async () => {
+            const { clock } = await import('/web/dom.js');
+            const { day } = await import('/web/words.js');
+            const times = [9e18, -9e18, undefined, 1_700_000_000_000];
+            return times.map((ms) => [clock(ms, 'ago').dateTime.slice(0, 4), day(ms).slice(0, 4)]);
+        }"""
+    )
+    assert years == [["9999", "9999"], ["0001", "0001"], ["1970", "1970"], ["2023", "2023"]]
 
 
 async def test_the_list_is_searched_and_filtered_by_state(page: Page, side: FakeSide) -> None:

@@ -1,7 +1,6 @@
 """Keeps the story of the rebalance that is under way, and tells it when it ends."""
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import Final
 
 from coordinator_server.group.reasons import (
@@ -19,21 +18,61 @@ from coordinator_server.group.reasons import (
 MAX_ROUNDS: Final = 20
 MAX_NAMED: Final = 100
 """How many members an event names in each of its lists; counts stay exact."""
+MAX_COUNTED: Final = 10_000
+"""Up to how many members beyond those that a rebalance has waited for are told from each other."""
 MAX_REASON_CHARS: Final = 255
 """Clients cut their reason to this themselves (KIP-800); hostile ones do not."""
+
+
+class MemberTally:
+    """Members to whom the same happened: how many, and the first of them by name.
+
+    A join phase may last for weeks (`max.poll.interval.ms` is what clients make it), while others
+    come and go all the time.
+    """
+
+    __slots__ = ("count", "first")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[Culprit] = []
+
+    def append(self, member: Culprit) -> None:
+        """Count a member; the first `MAX_NAMED` are kept."""
+        self.count += 1
+        if self.count <= MAX_NAMED:
+            self.first.append(member.brief())
 
 
 class Changes:
     """Who came and went since the last rebalance ended."""
 
-    __slots__ = ("evicted", "joined", "left", "waited_for")
+    __slots__ = ("evicted", "joined", "left", "others_waited_for", "waited_for")
 
     def __init__(self) -> None:
-        self.joined: list[Culprit] = []
-        self.left: list[Culprit] = []
-        self.evicted: list[Culprit] = []
+        self.joined = MemberTally()
+        self.left = MemberTally()
+        self.evicted = MemberTally()
         self.waited_for: dict[Culprit, int] = {}
-        """Milliseconds by member."""
+        """Milliseconds by member, of the first `MAX_NAMED`."""
+        self.others_waited_for: set[int] | None = None
+        """Hashes of the ids of the others, who are only counted; at most `MAX_COUNTED`."""
+
+    def waited(self, member: Culprit, duration: int) -> None:
+        """The group has waited for a member, perhaps not for the first time."""
+        known = self.waited_for.get(member)
+        if known is not None or len(self.waited_for) < MAX_NAMED:
+            self.waited_for[member] = (known or 0) + duration
+            return
+        if self.others_waited_for is None:
+            self.others_waited_for = set()
+        if len(self.others_waited_for) < MAX_COUNTED:
+            self.others_waited_for.add(hash(member.member_id))
+
+    @property
+    def waited_for_count(self) -> int:
+        """How many members the group has waited for."""
+        return len(self.waited_for) + len(self.others_waited_for or ())
 
 
 class Rebalance:
@@ -102,7 +141,7 @@ class History:
             self._add_round(cause)
             return None
         changes = self.note()
-        members += len(changes.left) + len(changes.evicted) - len(changes.joined)
+        members += changes.left.count + changes.evicted.count - changes.joined.count
         self.rebalance = Rebalance(state_before, generation, members, now, wall)
         self._add_round(cause)
         return RebalanceStarted(
@@ -119,9 +158,9 @@ class History:
         rebalance = self.rebalance
         assert rebalance is not None, "a rebalance waits for its members"
         duration = max(until - rebalance.waited_since, 0)
-        waited = self.note().waited_for
+        changes = self.note()
         for culprit in culprits:
-            waited[culprit] = waited.get(culprit, 0) + duration
+            changes.waited(culprit, duration)
 
     def wait_goes_on(self, now: int) -> None:
         """The phase does not end yet; those who have been waited for so far are known."""
@@ -184,10 +223,10 @@ class History:
             waited_for=_named_waits(changes.waited_for),
             rounds=tuple(rebalance.rounds),
             counts=Counts(
-                len(changes.joined),
-                len(changes.left),
-                len(changes.evicted),
-                len(changes.waited_for),
+                changes.joined.count,
+                changes.left.count,
+                changes.evicted.count,
+                changes.waited_for_count,
                 rebalance.rounds_in_all,
             ),
             sequence=sequence,
@@ -200,12 +239,12 @@ class History:
             self.rebalance.rounds.append(cause)
 
 
-def _named(members: list[Culprit]) -> tuple[Culprit, ...]:
-    return tuple(members[:MAX_NAMED]) if members else ()
+def _named(members: MemberTally) -> tuple[Culprit, ...]:
+    return tuple(members.first) if members.first else ()
 
 
 def _named_waits(waited: dict[Culprit, int]) -> tuple[Waited, ...]:
-    return tuple(map(Waited._make, islice(waited.items(), MAX_NAMED))) if waited else ()
+    return tuple(map(Waited._make, waited.items())) if waited else ()
 
 
 def _cut(cause: Round) -> Round:

@@ -33,13 +33,19 @@ from coordinator_server.group.classic.validation import (
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Asked, Effects, Joined, Refuse, Rule
 from coordinator_server.group.events import Join
-from coordinator_server.group.reasons import Culprit, RebalanceReason, RemovalReason, Round
+from coordinator_server.group.reasons import (
+    Culprit,
+    MemberRemoved,
+    RebalanceReason,
+    RemovalReason,
+    Round,
+)
 from protocol.errors import ErrorCode
 from protocol.records import GroupMetadataKey
 
 
 def refuse_texts(group_id: str, event: Join) -> Refuse | None:
-    """Why what a JoinGroup says could not be written down."""
+    """Why what a JoinGroup says could not be written down, or kept in memory."""
     if _is_short(group_id, event):
         return None
     for what, text in (
@@ -52,6 +58,22 @@ def refuse_texts(group_id: str, event: Join) -> Refuse | None:
         if not fits(text):
             return text_too_long(what, text)
     return None
+
+
+def refuse_metadata(event: Join, ctx: Context) -> Refuse | None:
+    """Why a member may not say so much: all of it is kept as long as the member is there."""
+    size = 0
+    for name, metadata in event.protocols:
+        size += len(name) + len(metadata)
+    most = ctx.limits.member_metadata_max_bytes
+    if size <= most:
+        return None
+    return Refuse(
+        ErrorCode.INVALID_REQUEST,
+        Rule.MEMBER_METADATA_TOO_LARGE,
+        f"the protocols have {size} bytes, group.max.member.metadata.bytes allows {most}",
+        event.member_id,
+    )
 
 
 def _is_short(group_id: str, event: Join) -> bool:
@@ -133,6 +155,8 @@ def _new_member_id(prefix: str, ctx: Context) -> str:
 
 def _require_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
     """Hand out a member id; until it is used the join phase does not end (KIP-394)."""
+    if len(group.pending) >= MAX_PENDING:
+        _forget_oldest_pending(group, out)
     member_id = _new_member_id(event.client_id, ctx)
     deadline = group.purgatory.watch(ctx.now + event.session_timeout_ms)
     group.add_pending(
@@ -142,6 +166,16 @@ def _require_member_id(group: ClassicGroup, event: Join, ctx: Context, out: Effe
     out.reply(event.token, Refuse(_ID_REQUIRED, _NO_ID, detail, member_id))
 
 
+def _forget_oldest_pending(group: ClassicGroup, out: Effects) -> None:
+    """Make room for another member id; a client uses its own within milliseconds."""
+    member_id, pending = next(iter(group.pending.items()))
+    group.remove(member_id)
+    gone = MemberRemoved(group.group_id, RemovalReason.PENDING_EXPIRED, pending.culprit(member_id))
+    out.observed.append(gone)
+
+
+MAX_PENDING: Final = 10_000
+"""Member ids of a group that are handed out and not used; a session may last half an hour."""
 _ID_REQUIRED: Final = ErrorCode.MEMBER_ID_REQUIRED
 _NO_ID: Final = Rule.MEMBER_ID_REQUIRED
 

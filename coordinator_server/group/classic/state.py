@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from coordinator_server.group.alike import intern, protocols_alike, timeout_alike
+from coordinator_server.group.alike import protocols_alike, text_alike, timeout_alike
 from coordinator_server.group.classic.history import History
 from coordinator_server.group.events import ProtocolMetadata, Token
 from coordinator_server.group.nothing import NOTHING
@@ -77,8 +77,8 @@ class ClassicMember:
     ) -> None:
         self.member_id = member_id
         self.group_instance_id = group_instance_id
-        self.client_id = intern(client_id)
-        self.client_host = intern(client_host)
+        self.client_id = text_alike(client_id)
+        self.client_host = text_alike(client_host)
         self.rebalance_timeout_ms = timeout_alike(rebalance_timeout_ms)
         self.session_timeout_ms = timeout_alike(session_timeout_ms)
         self.protocols = protocols_alike(protocols)
@@ -238,7 +238,7 @@ class ClassicGroup:
             self.static_members = self.static_members or {}
             self.static_members[member.group_instance_id] = member.member_id
         if not self.members:
-            self.protocol_type = intern(protocol_type)
+            self.protocol_type = text_alike(protocol_type)
             self.members, self.supported_protocols = {}, {}
         if self.leader is None:
             self.leader = member.member_id

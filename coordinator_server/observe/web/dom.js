@@ -25,10 +25,18 @@ export function s(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
+// As in the server: within the years 1 to 9999 of every time zone.
+const DAY_MS = 86_400_000;
+const EARLIEST_MS = -62_135_596_800_000 + DAY_MS;
+const LATEST_MS = 253_402_300_799_999 - DAY_MS;
+
+/** A date; of a time that no calendar has, which a client or a damaged log may name, the nearest. */
+export const date = (ms) => new Date(Math.min(Math.max(Number(ms) || 0, EARLIEST_MS), LATEST_MS));
+
 /** A time that `tick` keeps up to date: `mode` is `age`, `ago` or `left`. */
 export function clock(ms, mode) {
-  const element = h('time', { datetime: new Date(ms).toISOString(), 'data-ms': ms, 'data-mode': mode }, '…');
-  element.title = new Date(ms).toLocaleString();
+  const element = h('time', { datetime: date(ms).toISOString(), 'data-ms': ms, 'data-mode': mode }, '…');
+  element.title = date(ms).toLocaleString();
   return element;
 }
 

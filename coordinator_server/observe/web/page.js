@@ -4,7 +4,7 @@
 import { clock, h, section, table } from './dom.js';
 import { findings, members, offsets, rebalances, refusals, waiting } from './tables.js';
 import { timeline } from './timeline.js';
-import { ago, coarse, number, reasonChip, span, stateChip, stateWords } from './words.js';
+import { ago, budget, coarse, number, reasonChip, span, stateChip, stateWords } from './words.js';
 
 const PAGE = 200;
 const REFRESH_MS = 10_000;
@@ -14,6 +14,7 @@ const main = document.getElementById('main');
 const trail = document.getElementById('trail');
 const live = document.getElementById('live');
 const liveText = document.getElementById('live-text');
+const memory = document.getElementById('memory');
 
 let view = null;
 let stream = null;
@@ -189,10 +190,18 @@ function said(state, text) {
   liveText.textContent = text;
 }
 
+async function showMemory() {
+  // An older server beside this page does not say it.
+  const status = await ask('api/status').catch(() => null);
+  const text = status ? budget(status.client_memory) : '';
+  if (memory.textContent !== text) memory.textContent = text;
+  memory.classList.toggle('scarce', Boolean(status?.client_memory.waiting_connections));
+}
+
 async function refresh() {
   const mine = view;
   try {
-    await mine.refresh();
+    await Promise.all([mine.refresh(), showMemory()]);
   } catch (error) {
     if (mine !== view) return;
     if (error.status) layout(h('p', { class: 'trouble', role: 'alert' }, error.message));

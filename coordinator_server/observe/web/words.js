@@ -1,6 +1,6 @@
 // Times, numbers and names as people read them, and what each reason looks like.
 
-import { h } from './dom.js';
+import { date, h } from './dom.js';
 
 const FAMILIES = {
   came: { title: 'a member came', mark: '+' },
@@ -84,16 +84,26 @@ export function coarse(ms) {
 
 const two = (number) => String(number).padStart(2, '0');
 
+const MIB = 1024 * 1024;
+
+/** The memory budget for data of clients. */
+export function budget({ used_bytes: used, limit_bytes: limit, waiting_connections: waiting }) {
+  const mib = (bytes) => number((bytes / MIB).toFixed(bytes < 10 * MIB ? 1 : 0));
+  const share = limit === null ? `${mib(used)} MiB` : `${mib(used)} of ${mib(limit)} MiB`;
+  const waits = `${number(waiting)} ${waiting === 1 ? 'connection waits' : 'connections wait'} for memory`;
+  return `Client data: ${share}${waiting ? `; ${waits}` : ''}`;
+}
+
 /** The local time of day. */
 export function timeOfDay(ms) {
-  const at = new Date(ms);
+  const at = date(ms);
   return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
 /** The local day, as ISO writes it. */
 export function day(ms) {
-  const at = new Date(ms);
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  const at = date(ms);
+  return `${String(at.getFullYear()).padStart(4, '0')}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }
 
 /** Day and time, the day left out if it is today. */

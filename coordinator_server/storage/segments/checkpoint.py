@@ -4,7 +4,7 @@ What lies before its recovery point was on disk when the file was written; at a 
 comes behind it can be torn. (kafka.server.checkpoints.OffsetCheckpointFile)
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -13,6 +13,8 @@ from coordinator_server.storage.segments.files import SYSTEM_FILES, Files, conte
 
 RECOVERY_POINTS_FILE: Final = "recovery-point-offset-checkpoint"
 _VERSION: Final = "0"
+_HEAD_LINES: Final = 2
+_PARTS: Final = 3
 
 
 class RecoveryPoints:
@@ -23,11 +25,17 @@ class RecoveryPoints:
 
         `owner` names that of one of several processes. Raises OSError.
         """
-        self._path = directory / file_of(RECOVERY_POINTS_FILE, owner)
+        self.path = directory / file_of(RECOVERY_POINTS_FILE, owner)
         self._files = files
         self._lock = Lock()
         self._changed = False
-        self._points = read_offsets(files, self._path)
+        self.problem: str | None = None
+        """Why the file could not be used, if so."""
+        self._points: dict[str, int] = {}
+        try:
+            self._points = parsed_offsets(files, self.path)
+        except ValueError as error:
+            self.problem = str(error)
 
     def of(self, directory: str) -> int:
         """Where the tail of a log begins that may not have been synced."""
@@ -61,8 +69,20 @@ class RecoveryPoints:
         with self._lock:
             if not self._changed:
                 return
-            write_offsets(self._files, self._path, self._points)
+            write_offsets(self._files, self.path, self._points)
             self._changed = False
+
+
+def forget_offsets(directory: Path, names: Collection[str], files: Files = SYSTEM_FILES) -> None:
+    """Remove the recovery points of logs that are to be deleted, of all processes. OSError."""
+    if not names:
+        return
+    for file in files.names(directory):
+        if file == RECOVERY_POINTS_FILE or file.startswith(f"{RECOVERY_POINTS_FILE}."):
+            offsets = read_offsets(files, directory / file)
+            if gone := offsets.keys() & set(names):
+                left = {name: at for name, at in offsets.items() if name not in gone}
+                write_offsets(files, directory / file, left)
 
 
 def file_of(file: str, owner: str) -> str:
@@ -74,6 +94,17 @@ def read_offsets(files: Files, path: Path) -> dict[str, int]:
     """Offsets by the names of logs' directories; none where the file is not as Kafka writes it.
 
     Raises OSError.
+    """
+    try:
+        return parsed_offsets(files, path)
+    except ValueError:
+        return {}
+
+
+def parsed_offsets(files: Files, path: Path) -> dict[str, int]:
+    """Offsets by the names of logs' directories; none without the file.
+
+    Raises OSError; ValueError if it is not as Kafka writes it.
     """
     return _parsed(contents(files, path)) if exists(files, path) else {}
 
@@ -90,13 +121,15 @@ def _line(directory: str, offset: int) -> str:
 
 
 def _parsed(text: bytes) -> dict[str, int]:
-    try:
-        version, count, *lines = text.decode().splitlines()
-        points = {}
-        for line in lines:
-            topic, partition, offset = line.split(" ")
-            points[f"{topic}-{int(partition)}"] = int(offset)
-    except ValueError:
-        return {}
-    is_whole = text.endswith(b"\n") and count == str(len(lines))
-    return points if version == _VERSION and is_whole else {}
+    lines = text.decode().splitlines()
+    if not text.endswith(b"\n") or len(lines) < _HEAD_LINES or lines[0] != _VERSION:
+        raise ValueError(f"expected a line {_VERSION!r} and a number of entries, each line ended")
+    if lines[1] != str(len(lines) - _HEAD_LINES):
+        raise ValueError(f"{len(lines) - _HEAD_LINES} entries, the second line says {lines[1]!r}")
+    points = {}
+    for number, line in enumerate(lines[_HEAD_LINES:], _HEAD_LINES + 1):
+        parts = line.split(" ")
+        if len(parts) != _PARTS or not parts[1].isdecimal() or not parts[2].isdecimal():
+            raise ValueError(f"line {number}: {line!r}, expected topic, partition and offset")
+        points[f"{parts[0]}-{int(parts[1])}"] = int(parts[2])
+    return points

@@ -1,6 +1,8 @@
 """Kafka's `cleaner-offset-checkpoint`: up to where every log of a data directory is compacted.
 
-It only saves work: what it says too little is compacted again, what it says too much stays longer.
+It only saves work: what it says too little is compacted again. What it says too much would be
+worse than it looks: a tombstone there could go before the record that it deletes. So only an offset
+counts at which a segment begins, as every compaction ends at one.
 (LogCleanerManager.cleanableOffsets)
 """
 
@@ -30,7 +32,7 @@ class CleanedOffsets:
         Raises OSError.
         """
         offset = self._in(log.directory.parent).get(log.directory.name, log.start_offset)
-        return offset if log.start_offset <= offset <= log.end_offset else log.start_offset
+        return offset if offset in log.base_offsets else log.start_offset
 
     def note(self, log: SegmentLog) -> None:
         """Put the clean offset of a log into the file, durably. Raises OSError."""

@@ -4,20 +4,25 @@ What it takes is bounded twice: bytes read and written per second, and a quarter
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Event
+from functools import partial
 from typing import Final, NamedTuple
 
 from coordinator_server.storage.segments.cleaned import CleanedOffsets
 from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
+from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.threads import DiskThreads
+from coordinator_server.tasks import is_cancelled
 
 MIN_DIRTY_BYTES: Final = 1024 * 1024
 """Below this a pass is not worth its renames, whatever the ratio."""
+STOP_SECONDS: Final = 1.0
+"""How long a compaction that was abandoned may take to end."""
 SLICE_SECONDS: Final = 0.002
 IDLE_PER_WORK: Final = 3.0
 _LONGEST_WAIT_SECONDS: Final = 0.1
@@ -38,7 +43,9 @@ class CleanerSettings:
 class Throttle:
     """Implements compact.Pace by waiting; asked from the compacting thread."""
 
-    def __init__(self, max_bytes_per_second: float, closing: Event, stopping: Event) -> None:
+    def __init__(
+        self, max_bytes_per_second: float, closing: threading.Event, stopping: threading.Event
+    ) -> None:
         self._rate = max_bytes_per_second
         self._closing = closing
         self._stopping = stopping
@@ -84,6 +91,7 @@ class Cleaner:
         report: Callable[..., None],
         count: Callable[[float], None],
         owner: str = "",
+        files: Files = SYSTEM_FILES,
     ) -> None:
         """`logs` are those that are open; `count` gets the seconds of every compaction.
 
@@ -94,37 +102,46 @@ class Cleaner:
         self._wall_ms = wall_ms
         self._report = report
         self._count = count
-        self._cleaned = CleanedOffsets(owner=owner)
+        self._cleaned = CleanedOffsets(files, owner)
         self._known: set[SegmentLog] = set()
         """Open logs whose clean offset was taken from the checkpoint."""
         self._last = time.monotonic()
-        self._stopping = Event()
+        self._stopping = threading.Event()
         self._task: asyncio.Task[None] | None = None
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
+        self._threads = DiskThreads("log-cleaner", 1)
 
     def start(self) -> None:
         """Begin, on the running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Abandon what is under way and end the thread."""
+        """Abandon what is under way. A thread that waits for a disk is left to the process."""
         self._stopping.set()
         if self._task is not None:
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait((self._task,))
             self._task = None
-        await asyncio.to_thread(self._executor.shutdown)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._threads.run(_nothing)
 
-    def filthiest(self) -> SegmentLog | None:
-        """The log with the largest share of dirty bytes, if one is worth a compaction."""
+    def filthiest(self, logs: Iterable[SegmentLog] | None = None) -> SegmentLog | None:
+        """The log with the largest share of dirty bytes, if one is worth a compaction.
+
+        Blocks: the first look at a log reads how far it was compacted.
+        """
         best, best_ratio = None, self._settings.min_cleanable_ratio
-        logs = list(self._logs())
+        logs = list(self._logs() if logs is None else logs)
         self._known.intersection_update(logs)
         for log in logs:
             self._recall(log)
             dirty = log.dirty_bytes
-            if not log.compactable or dirty < max(self._settings.min_dirty_bytes, 1):
+            # A log that has failed is closed and opened again by its owner.
+            if (
+                not log.compactable
+                or not log.is_open
+                or dirty < max(self._settings.min_dirty_bytes, 1)
+            ):
                 continue
             ratio = dirty / log.closed_bytes
             if ratio >= best_ratio:
@@ -145,17 +162,33 @@ class Cleaner:
         return Lag(max(ratios, default=0.0), time.monotonic() - self._last)
 
     async def _run(self) -> None:
-        while True:
-            log = self.filthiest()
-            if log is None or not await self.clean(log):
-                await asyncio.sleep(self._settings.backoff_ms / 1000)
+        while not self._stopping.is_set():
+            try:
+                logs = list(self._logs())
+                log = await self._threads.run(partial(self.filthiest, logs))
+                if log is None or not await self.clean(log):
+                    await asyncio.sleep(self._settings.backoff_ms / 1000)
+            except (Exception, asyncio.CancelledError) as error:
+                # The next look may find all in order, unless the task was asked to end.
+                if is_cancelled():
+                    raise
+                await self._failed(error)
+
+    async def _failed(self, error: BaseException) -> None:
+        """Report a failure and wait before the next look."""
+        with suppress(Exception):
+            self._report("log_cleaner_failed", error=f"{type(error).__name__}: {error}")
+        try:
+            await asyncio.sleep(self._settings.backoff_ms / 1000)
+        except (Exception, asyncio.CancelledError):
+            if is_cancelled():
+                raise
 
     async def clean(self, log: SegmentLog) -> bool:
         """Compact a log and say so; whether it came to its end."""
         began = time.monotonic()
-        loop = asyncio.get_running_loop()
         try:
-            done = await loop.run_in_executor(self._executor, self._compact, log)
+            done = await self._threads.run(partial(self._compact, log))
         except Abandoned:
             return False
         except Exception as error:  # noqa: BLE001 - a bug with one log must not end the others'
@@ -189,3 +222,7 @@ class Cleaner:
         )
         self._cleaned.note(log)
         return done
+
+
+def _nothing() -> None:
+    """Comes after what the thread is at."""

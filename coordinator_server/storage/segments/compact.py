@@ -94,7 +94,7 @@ def compact(
     """
     with log.compacting() as files:
         forget_unfinished(files, log.directory)
-        keys, segments = _read_keys(log.closed_segments(), log.clean_offset, pace, max_keys)
+        keys, segments = _read_keys(log, pace, max_keys)
         before = sum(segment.size for segment in segments)
         after = 0
         now = wall_ms()
@@ -106,19 +106,22 @@ def compact(
         return Compacted(len(segments), before, after)
 
 
-def _read_keys(
-    segments: Sequence[Segment], clean_offset: int, pace: Pace, max_keys: int
-) -> tuple[_Keys, Sequence[Segment]]:
-    """The keys, and the segments that they cover."""
-    keys = _Keys()
+def _read_keys(log: SegmentLog, pace: Pace, max_keys: int) -> tuple[_Keys, Sequence[Segment]]:
+    """The keys, and the segments that they cover. Raises CorruptLog, OSError.
+
+    Also if one is missing: merging its neighbours would hide that from whoever loads the log.
+    """
+    keys, segments = _Keys(), log.closed_segments()
     for number, segment in enumerate(segments):
-        dirty = segment.base_offset >= clean_offset
+        dirty, end = segment.base_offset >= log.clean_offset, segment.base_offset
         for header, chunk, at in _batches(segment):
             if header.producer_id >= 0:
                 keys.producers[header.producer_id] = header.last_offset
             if header.is_transactional or (dirty and not header.is_control):
                 _note_keys(keys, header, _records(segment, header, chunk, at))
+            end = header.last_offset + 1
             pace.spend(header.size)
+        log.check_meets(end, segment.end_offset)
         if len(keys) >= max_keys:
             return keys, segments[: number + 1]
     return keys, segments

@@ -1,4 +1,8 @@
-"""The data directory: who holds it, whose it is, and which start this is."""
+"""The data directory: who holds it, whose it is, and which start this is.
+
+A file that is missing beside others that a server has made after it was removed, or its disk has
+lost it: the start is refused, because a new one would be a guess.
+"""
 
 import base64
 import fcntl
@@ -7,13 +11,32 @@ import uuid
 from pathlib import Path
 from typing import Final, Protocol
 
+from coordinator_server.storage.segments.directory_files import (
+    META_FILE,
+    STARTS_FILE,
+    Foreign,
+    Incomplete,
+    format_meta,
+    format_starts,
+    made_after,
+    parse_meta,
+    parse_starts,
+)
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
+from coordinator_server.storage.segments.guard import DirectoryGuard
 
 LOCK_FILE: Final = ".lock"
 """Kafka's name, locked in Kafka's way too: a broker and this server keep each other out."""
-META_FILE: Final = "meta.properties"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
-STARTS_FILE: Final = "coordinator-starts"
+
+__all__ = [
+    "META_FILE",
+    "STARTS_FILE",
+    "DataDirectory",
+    "DirectoryInUse",
+    "GuardedDirectory",
+    "HeldDirectory",
+]
 
 
 class DirectoryInUse(OSError):
@@ -33,6 +56,13 @@ class HeldDirectory(Protocol):
         ...
 
 
+class GuardedDirectory(HeldDirectory, Protocol):
+    """A held directory that notices when it is removed or replaced."""
+
+    guard: DirectoryGuard
+    """Watches that the path stays what was opened."""
+
+
 class DataDirectory:
     """A data directory that is ours until `close`."""
 
@@ -41,7 +71,8 @@ class DataDirectory:
     ) -> None:
         """Make the directory if need be, lock it and read its identity.
 
-        Raises DirectoryInUse, OSError; ValueError if it belongs to another node or cluster.
+        Raises DirectoryInUse, OSError; ValueError if it belongs to another node or cluster, or a
+        file of it is missing or damaged.
         """
         self.path = path
         self._files = files
@@ -50,8 +81,14 @@ class DataDirectory:
         except OSError as error:
             why = f"log.dirs={path}: {error.strerror}, expected a directory that can be made"
             raise OSError(error.errno, why) from error
-        self._lock = _lock(path / LOCK_FILE)
+        self.guard = DirectoryGuard(path)
         try:
+            self._lock = _lock(path / LOCK_FILE)
+        except BaseException:
+            self.guard.close()
+            raise
+        try:
+            self.guard.check()
             self._forget_clean_shutdown()
             self.cluster_id = self._identify(node_id, cluster_id)
             self.start = self._count_start()
@@ -64,6 +101,7 @@ class DataDirectory:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+            self.guard.close()
 
     def _forget_clean_shutdown(self) -> None:
         """A broker that finds its mark of a clean stop would trust what we crashed over."""
@@ -75,39 +113,36 @@ class DataDirectory:
         """Kafka's meta.properties: made once, then only compared."""
         path = self.path / META_FILE
         if not path.exists():
-            cluster_id = cluster_id or _random_id()
-            lines = {
+            self._check_new(META_FILE)
+            found = {
                 "version": "1",
-                "cluster.id": cluster_id,
+                "cluster.id": cluster_id or _random_id(),
                 "node.id": str(node_id),
                 "directory.id": _random_id(),
             }
-            text = "".join(f"{name}={value}\n" for name, value in lines.items())
-            self._files.replace(path, text.encode())
-            return cluster_id
-        found = dict(line.split("=", 1) for line in _text(path).splitlines() if "=" in line)
+            self._files.replace(path, format_meta(found))
+            return found["cluster.id"]
+        found = parse_meta(path, path.read_bytes())
         for name, ours in (("node.id", str(node_id)), ("cluster.id", cluster_id)):
-            if ours is not None and found.get(name, ours) != ours:
-                raise ValueError(f"{path}: {name}={found[name]}, but the settings say {ours}")
-        return found.get("cluster.id") or cluster_id or _random_id()
+            if ours is not None and found[name] != ours:
+                raise Foreign(f"{path}: {name}={found[name]}, but the settings say {ours}")
+        return found["cluster.id"]
 
     def _count_start(self) -> int:
         """How often a server has been started on this directory, this time included."""
         path = self.path / STARTS_FILE
-        text = _text(path).strip() if path.exists() else "0"
-        if not text.isdecimal():
-            raise ValueError(f"{path}: {text!r}, expected a number")
-        start = int(text) + 1
-        self._files.replace(path, f"{start}\n".encode())
+        if path.exists():
+            start = parse_starts(path, path.read_bytes()) + 1
+        else:
+            self._check_new(STARTS_FILE)
+            start = 1
+        self._files.replace(path, format_starts(start))
         return start
 
-
-def _text(path: Path) -> str:
-    """What a file says. Raises ValueError that names it if that is no text."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: byte {error.start} is not UTF-8, expected text") from None
+    def _check_new(self, file: str) -> None:
+        """Raise Incomplete if a file is missing that a server makes before others there are."""
+        if later := made_after(self.path, self._files.names(self.path), file):
+            raise Incomplete(self.path, file, later)
 
 
 def _lock(path: Path) -> int:

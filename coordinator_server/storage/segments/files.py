@@ -54,6 +54,10 @@ class BlockFile(Protocol):
         """Write all of `data` at a position; after an error any part may be there."""
         ...
 
+    def note(self, at: int, data: bytes) -> None:
+        """Write a few bytes over others, for whoever opens the file next; nobody waits for them."""
+        ...
+
     def fill(self, at: int, size: int) -> None:
         """Write so many zeros at a position, durably; after an error any part may be there."""
         ...
@@ -193,6 +197,10 @@ class SystemBlockFile:
         written = write(self._descriptor, data, at)
         while written < len(data):
             written += write(self._descriptor, data[written:], at + written)
+
+    def note(self, at: int, data: bytes) -> None:
+        """See BlockFile."""
+        os.pwrite(self._descriptor, data, at)
 
     def fill(self, at: int, size: int) -> None:
         """See BlockFile; megabytes of zeros are the same few again and again."""

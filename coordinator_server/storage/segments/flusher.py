@@ -1,40 +1,43 @@
 """Group commit: one write, or one pass of syncs, for every log that has something new.
 
-With a journal a pass is one write into it. If that has to be on disk first, a thread does it and
-the next pass accumulates meanwhile, and may wait for more (`linger`), so the number of writes
-follows the disk, not the number of appends; otherwise it is done at once, once per turn of the
-event loop. The segments get what was kept back some time later. Without a journal a pass syncs
-every log on its own.
+With a journal a pass is one write into it; the segments get what was kept back some time later.
+Without a journal a pass writes, or syncs, every log on its own. A thread does it and the next pass
+accumulates meanwhile, and may wait for more (`linger`), so the number of writes follows the disk,
+not the number of appends. Nothing here waits for a disk on the event loop, and no failure of a pass
+keeps the next one from beginning.
 """
 
 import asyncio
+import errno
 from abc import ABC, abstractmethod
+from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
-from queue import SimpleQueue
-from threading import Thread
-from typing import Final, TypeVar
+from typing import Final
 
 from coordinator_server.soon import Soon, SoonInLoop
+from coordinator_server.storage.segments.background import Background, Report
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.linger import LINGER_SECONDS, Linger, Records
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.threads import (
+    Job,
+    JobThread,
+    StartThread,
+    as_os_error,
+    start_thread,
+)
+from coordinator_server.storage.segments.unwritten import Unwritten
 
 DEFAULT_INTERVAL_MS: Final = 1_000
 WRITE_OUT_SECONDS: Final = 0.25
 """How long the segments may lack what the journal has."""
-WRITE_OUT_BYTES: Final = 1 << 20
-"""How much they may lack: it is kept in memory, of all logs together."""
+CLOSE_SECONDS: Final = 5.0
 
 CallLater = Callable[[float, Callable[[], None]], asyncio.Handle]
 """Has something called after so many seconds."""
 _Failures = dict[SegmentLog, OSError]
-_Result = TypeVar("_Result")
-
-
-def _nothing(_result: object) -> None:
-    """Nobody wants to know."""
 
 
 class FlushPolicy(StrEnum):
@@ -60,7 +63,7 @@ class Waiter(ABC):
 
     @abstractmethod
     def flushed(self, error: OSError | None) -> None:
-        """Called once: with None when it is safe, or with what went wrong."""
+        """Called with None when it is safe, or with what went wrong; with that if it raises."""
 
 
 class _WaitingFuture(Waiter):
@@ -93,22 +96,21 @@ class Flusher:
         write_out_seconds: float = WRITE_OUT_SECONDS,
         soon: Soon | None = None,
         later: CallLater | None = None,
+        report: Report = lambda *_args, **_fields: None,
+        start: StartThread = start_thread,
     ) -> None:
         """The journal, if there is one, belongs to whoever made it, and so do its logs."""
-        self._policy = policy
-        self._interval_seconds = interval_ms / 1000
-        self._write_out_seconds = write_out_seconds
         self._journal = journal if journal is not None and journal.is_written else None
-        self._answers_early = self._journal is None and policy is not FlushPolicy.COMMIT
-        """Who flushes has nothing to wait for: the segments are written already."""
+        self._syncs_logs = self._journal is None and policy is FlushPolicy.COMMIT
+        """Whether a pass makes the logs themselves durable."""
+        self._report = report
         self._waiting: list[Waiter] = []
         self._under_way: list[Waiter] | None = None
         """Who waits for the pass."""
-        self._unsynced: dict[SegmentLog, None] = {}
-        """Logs with something that is answered before it is synced."""
         self._soon = soon or SoonInLoop()
         self._is_due = False
         """Whether a pass is going to begin."""
+        self._closed = False
         syncs = self._journal is not None and self._journal.syncs
         self._linger = Linger() if syncs else None
         self._call_later = later or _later_in_loop
@@ -118,18 +120,21 @@ class Flusher:
         """Those that have ended."""
         self._give_up: asyncio.Handle | None = None
         """Begins a pass that has waited for long."""
-        self._later: asyncio.Handle | None = None
-        """Begins a pass after an interval."""
-        self._kept_back: list[SegmentLog] = []
-        """Logs that may have something their segments lack; they know that they are among these."""
-        self._write_out: asyncio.Handle | None = None
-        self._write_out_at = WRITE_OUT_BYTES
-        """Not to wait for that handle once the journal has got so many bytes."""
-        self._sync_journal: asyncio.Handle | None = None
         self._settled: asyncio.Future[None] | None = None
         """What `close` waits for."""
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._syncer: Thread | None = None
+        self._passer = JobThread("flusher", start)
+        self.unwritten = Unwritten()
+        interval = interval_ms / 1000 if policy is FlushPolicy.INTERVAL else None
+        self._background = Background(
+            self._journal,
+            self._passer,
+            JobThread("segment-writer", start),
+            self.unwritten,
+            write_out_seconds,
+            interval,
+            report,
+            self._background_ended,
+        )
 
     def flush(self, log: SegmentLog) -> "asyncio.Future[None]":
         """Done when everything appended to the log so far is safe under the policy.
@@ -141,70 +146,127 @@ class Flusher:
         return future
 
     def wait(self, waiter: Waiter) -> None:
-        """As `flush`; the waiter is told, from the event loop or at once."""
-        if self._answers_early:
-            self._unsynced[waiter.log] = None
-            self._begin_after_interval()
-            waiter.flushed(None)
+        """As `flush`; the waiter is told, from the event loop."""
+        if self._closed:
+            self._tell(waiter, OSError(errno.EBADF, f"{waiter.log.directory}: the server stops"))
             return
+        self.unwritten.count(waiter.log)
         self._waiting.append(waiter)
         if not self._is_due and self._under_way is None:
             self._begin_soon()
 
-    async def close(self) -> None:
-        """Make durable what is left, under every policy, and end the thread."""
-        if self._later is not None:
-            self._later.cancel()
+    async def close(self, seconds: float = CLOSE_SECONDS) -> list[SegmentLog]:
+        """Make durable what is left, under every policy, and end the threads.
+
+        Within some seconds: then it gives up, and says which logs may lack something. Who waits for
+        these is told that it failed; with a journal, what was acknowledged is in there.
+        """
         self._linger = None
         if self._give_up is not None:
             self._give_up.cancel()
-        await self._settle()
-        if self._waiting or self._unsynced:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._finish()
+        except TimeoutError:
+            pass
+        self._closed = True
+        self.unwritten.close()
+        left = self._abandon(seconds)
+        self._background.end()
+        self._passer.end()
+        return left
+
+    async def _finish(self) -> None:
+        while self._under_way is not None or self._waiting:
             self._begin_pass()
             await self._settle()
-        for handle, begin in (
-            (self._write_out, self._begin_write_out),
-            (self._sync_journal, self._begin_sync),
-        ):
-            if handle is not None:
-                handle.cancel()
-                begin()
-        if self._syncer is not None:
-            self._jobs.put(None)
-            await asyncio.to_thread(self._syncer.join)
-            self._syncer = None
+        while not self._background.is_finished():
+            await self._settle()
 
     async def _settle(self) -> None:
-        """Wait until no pass is under way."""
-        while self._under_way is not None:
-            self._settled = asyncio.get_running_loop().create_future()
-            await self._settled
+        """Wait until something that is under way has ended."""
+        if self._under_way is None and not self._background.is_busy:
+            return
+        self._settled = asyncio.get_running_loop().create_future()
+        await self._settled
+
+    def _abandon(self, seconds: float) -> list[SegmentLog]:
+        """Tell who still waits, and which logs may lack something."""
+        waiting = [*(self._under_way or []), *self._waiting]
+        self._under_way, self._waiting = None, []
+        left = dict.fromkeys([*(waiter.log for waiter in waiting), *self._background.unfinished()])
+        if left:
+            self._report(
+                "logs_not_flushed",
+                seconds=seconds,
+                count=len(left),
+                directories=sorted(log.name for log in left),
+                hint="the disk did not answer; what was acknowledged is in the journal, if any",
+            )
+        for waiter in waiting:
+            why = f"{waiter.log.directory}: not flushed within {seconds:g} s, the server stops"
+            waiter.log.give_up(OSError(errno.ETIMEDOUT, why))
+            self._tell(waiter, waiter.log.failed)
+        return list(left)
 
     # --- passes ---
 
     def _begin_soon(self) -> None:
         self._is_due = True
-        self._soon(self._begin_pass)
-
-    def _begin_after_interval(self) -> None:
-        if self._policy is FlushPolicy.INTERVAL and not self._is_due and self._under_way is None:
-            self._is_due = True
-            loop = asyncio.get_running_loop()
-            self._later = loop.call_later(self._interval_seconds, self._begin_pass)
+        try:
+            self._soon(self._begin_pass)
+        except BaseException:
+            self._is_due = False
+            raise
 
     def _begin_pass(self) -> None:
         self._is_due = False
-        if self._under_way is not None:
+        if self._under_way is not None or not self._waiting or self._closed:
             return
-        if self._journal is None:
-            self._begin_sync_pass()
-        elif self._waiting and not self._waits_for_more():
-            self._begin_journal_pass(self._journal)
-
-    def _begin_journal_pass(self, journal: Journal) -> None:
-        """Write what is new of all logs at once; nothing to do if nothing is."""
+        if self._background.is_behind() or self._waits_for_more():
+            return
         waiting, self._waiting = self._waiting, []
+        failures: _Failures = {}
+        try:
+            work = self._work(waiting, failures)
+            if work is not None:
+                self._passer.submit(
+                    Job(
+                        work,
+                        lambda: self._end_pass(waiting, failures),
+                        lambda error: self._fail_pass(waiting, error),
+                    )
+                )
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - no memory, no thread
+            self._under_way = waiting
+            self._fail_pass(waiting, as_os_error(error))
+            return
         self._under_way = waiting
+        if work is None:
+            self._end_pass(waiting, failures)
+
+    def _work(self, waiting: list[Waiter], failures: _Failures) -> Callable[[], None] | None:
+        """What the thread is to do for a pass; None if there is nothing new."""
+        if self._journal is not None:
+            return self._journal_work(self._journal, waiting)
+        logs = dict.fromkeys([waiter.log for waiter in waiting])
+        syncs = self._syncs_logs
+
+        def work() -> None:
+            for log in logs:
+                try:
+                    if syncs:
+                        log.sync()
+                    else:
+                        log.write_out()
+                except Exception as error:  # noqa: BLE001 - one log's, whatever it is
+                    failures[log] = failure = as_os_error(error)
+                    log.give_up(failure)
+
+        return work
+
+    def _journal_work(self, journal: Journal, waiting: list[Waiter]) -> Callable[[], None] | None:
+        """Write what is new of all logs at once."""
         logs: list[SegmentLog] = []
         parts: list[bytes] = []
         for waiter in waiting:
@@ -212,71 +274,82 @@ class Flusher:
             if log.failed is None and (entries := log.take_entries()):
                 logs.append(log)
                 parts.extend(entries)
+        if not logs:
+            return None
 
-        def write() -> None:
+        def work() -> None:
             try:
                 journal.write(parts, logs)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - these logs lack what was in the pass
+                failure = as_os_error(error)
                 for log in logs:
-                    log.give_up(error)
+                    log.give_up(failure)
 
-        if logs and journal.syncs:
-            self._do(write, self._end_journal_pass)
+        return work
+
+    def _fail_pass(self, waiting: list[Waiter], error: OSError) -> None:
+        """End a pass of which nobody knows what it did: its logs are opened again."""
+        self._report("flush_failed", error=str(error), logs=sorted({w.log.name for w in waiting}))
+        for waiter in waiting:
+            waiter.log.give_up(error)
+        self._end_pass(waiting, dict.fromkeys([waiter.log for waiter in waiting], error))
+
+    def _end_pass(self, waiting: list[Waiter], failures: _Failures) -> None:
+        """Tell who waited, and let the next pass begin."""
+        if self._under_way is not waiting:
+            # Abandoned: who waited was told.
             return
-        if logs:
-            write()
-        self._end_journal_pass()
+        self._under_way = None
+        try:
+            if self._waiting and not self._is_due:
+                self._begin_soon()
+            self._tell_all(waiting, failures)
+            self._follow([waiter.log for waiter in waiting])
+            if self._linger is not None:
+                self._learn(self._linger)
+        except (Exception, CancelledError) as bug:  # noqa: BLE001 - the next pass must begin
+            self._linger = None
+            _report_bug("what follows a flush has failed", bug)
+        finally:
+            self._wake_settled()
 
-    def _end_journal_pass(self, _result: None = None) -> None:
-        under_way = self._end_pass()
-        for waiter in under_way:
+    def _follow(self, logs: list[SegmentLog]) -> None:
+        """Leave to the background what has to follow a pass."""
+        if self._journal is not None:
+            self._background.written(logs)
+            if any(log.failed is not None for log in logs):
+                # Nothing is going to be written of them, and nobody may wait for room for that.
+                self.unwritten.recount()
+            return
+        self.unwritten.recount()
+        if not self._syncs_logs:
+            self._background.answered(logs)
+
+    def _tell_all(self, waiting: list[Waiter], failures: _Failures) -> None:
+        """Tell what a pass made of the logs; one that failed meanwhile is cut to what was safe."""
+        syncs_logs = self._syncs_logs
+        for waiter in waiting:
             log = waiter.log
-            # One that failed meanwhile is cut to what was durable then.
-            if log.failed is None:
+            error = failures.get(log) if syncs_logs else log.failed
+            if error is None and not syncs_logs:
                 log.journaled(waiter.end)
-                if not log.is_kept_back:
-                    log.is_kept_back = True
-                    self._kept_back.append(log)
-            waiter.flushed(log.failed)
-        if self._kept_back:
-            self._finish_later()
-        if self._linger is not None:
-            self._learn(self._linger)
-        self._wake_settled()
+            try:  # as `_tell`, without a call for each
+                waiter.flushed(error)
+            except (Exception, CancelledError) as bug:  # noqa: BLE001 - see _tell
+                _fail_waiter(waiter, bug)
 
-    def _begin_sync_pass(self) -> None:
-        """Sync every log on its own."""
-        waiting, self._waiting = self._waiting, []
-        unsynced, self._unsynced = self._unsynced, {}
-        logs = unsynced | dict.fromkeys([waiter.log for waiter in waiting])
-        if not logs:
-            return
-        self._under_way = waiting
+    def _tell(self, waiter: Waiter, error: OSError | None) -> None:
+        """Tell one; whatever that brings about, the others are told, too."""
+        try:
+            waiter.flushed(error)
+        except (Exception, CancelledError) as bug:  # noqa: BLE001 - see above
+            _fail_waiter(waiter, bug)
 
-        def sync() -> _Failures:
-            failures: _Failures = {}
-            for log in logs:
-                try:
-                    log.sync()
-                except OSError as error:
-                    failures[log] = error
-            return failures
-
-        self._do(sync, self._end_sync_pass)
-
-    def _end_sync_pass(self, failures: _Failures) -> None:
-        for waiter in self._end_pass():
-            waiter.flushed(failures.get(waiter.log))
-        self._wake_settled()
-
-    def _end_pass(self) -> list[Waiter]:
-        """Let the next one begin; returns who waited for this one."""
-        under_way, self._under_way = self._under_way or [], None
-        if self._waiting and not self._is_due:
+    def _background_ended(self) -> None:
+        """The segments have more than before: a pass that was held back may begin."""
+        if self._waiting and self._under_way is None and not self._is_due:
             self._begin_soon()
-        if self._unsynced:
-            self._begin_after_interval()
-        return under_way
+        self._wake_settled()
 
     def _wake_settled(self) -> None:
         if self._settled is not None and not self._settled.done():
@@ -303,6 +376,8 @@ class Flusher:
 
         def look() -> None:
             self._give_up = None
+            if self._linger is None:
+                return
             if self._under_way is None and self._passes == passes:
                 if self._waiting:
                     linger.in_vain()
@@ -314,62 +389,23 @@ class Flusher:
 
         self._give_up = self._call_later(LINGER_SECONDS, look)
 
-    # --- what follows a write of the journal ---
 
-    def _finish_later(self) -> None:
-        journal = self._journal
-        assert journal is not None
-        if journal.written_bytes >= self._write_out_at:
-            self._begin_write_out()
-        elif self._write_out is None:
-            self._write_out = _later_in_loop(self._write_out_seconds, self._begin_write_out)
-        if self._policy is FlushPolicy.INTERVAL and self._sync_journal is None:
-            self._sync_journal = _later_in_loop(self._interval_seconds, self._begin_sync)
+_TRIES: Final = 10
+"""A process without memory may have some in the next moment."""
 
-    def _begin_write_out(self) -> None:
-        if self._write_out is not None:
-            self._write_out.cancel()
-            self._write_out = None
-        if self._journal is not None:
-            self._write_out_at = self._journal.written_bytes + WRITE_OUT_BYTES
-        logs, self._kept_back = self._kept_back, []
-        for log in logs:
-            log.is_kept_back = False
 
-        def write_out() -> None:
-            for log in logs:
-                # One that fails says so to whoever uses it next.
-                with suppress(OSError):
-                    log.write_out()
+def _fail_waiter(waiter: Waiter, bug: BaseException) -> None:
+    """A waiter that could not take its result has failed: it must not wait for ever."""
+    _report_bug(f"{waiter.log.directory}: what follows an append has failed", bug)
+    for _ in range(_TRIES):
+        with suppress(Exception, CancelledError):
+            waiter.flushed(as_os_error(bug))
+            return
 
-        self._do(write_out)
 
-    def _begin_sync(self) -> None:
-        self._sync_journal = None
-        journal = self._journal
-        assert journal is not None
-        self._do(journal.sync, journal.abandon)
-
-    # --- the thread ---
-
-    def _do(self, work: Callable[[], _Result], then: Callable[[_Result], None] = _nothing) -> None:
-        """Work in the thread; `then` is called with the result, from the event loop."""
-        if self._syncer is None:
-            self._syncer = Thread(target=self._run, name="flusher", daemon=True)
-            self._syncer.start()
-        loop = asyncio.get_running_loop()
-
-        def job() -> None:
-            result = work()
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(then, result)
-
-        self._jobs.put(job)
-
-    def _run(self) -> None:
-        """Do what comes through the queue."""
-        while (job := self._jobs.get()) is not None:
-            job()
+def _report_bug(message: str, bug: BaseException) -> None:
+    context = {"message": message, "exception": bug}
+    asyncio.get_running_loop().call_exception_handler(context)
 
 
 def _later_in_loop(seconds: float, call: Callable[[], None]) -> asyncio.Handle:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
+from coordinator_server.storage.segments.journal_manifest import MANIFEST_FILE
 
 FILE_PREFIX: Final = ".coordinator-journal-"
 """A regular file with a dot in front: a broker looks at directories alone."""
@@ -20,8 +21,17 @@ def numbers(directory: Path, owner: str, files: Files = SYSTEM_FILES) -> list[in
 
 
 def owners(directory: Path, files: Files = SYSTEM_FILES) -> list[str]:
-    """Whose journals there are in a directory. Raises OSError."""
-    return sorted({whose for whose, _ in _found(directory, files)})
+    """Whose journals there are in a directory. Raises OSError.
+
+    A manifest counts: a journal of which all files are lost has lost records, and has to be read.
+    """
+    found = {whose for whose, _ in _found(directory, files)}
+    for name in files.names(directory):
+        if name == MANIFEST_FILE:
+            found.add("")
+        elif name.startswith(f"{MANIFEST_FILE}.") and not name.endswith(".tmp"):
+            found.add(name.removeprefix(f"{MANIFEST_FILE}."))
+    return sorted(found)
 
 
 def _found(directory: Path, files: Files) -> list[tuple[str, int]]:

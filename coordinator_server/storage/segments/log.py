@@ -4,22 +4,31 @@ Used by the coordinator's partitions and by topics alike. Nothing here knows an 
 is called in a thread, while appends go on.
 """
 
+import threading
+from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import pairwise
 from pathlib import Path
-from threading import Event, Lock
 from typing import Final
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.frames import Entries
 from coordinator_server.storage.segments.identity import read_identity
-from coordinator_server.storage.segments.journal import Journal, Journaled
-from coordinator_server.storage.segments.restore import restore
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journaled import Journaled
+from coordinator_server.storage.segments.log_reading import read_batches, walk_batches
+from coordinator_server.storage.segments.recovery import accept_loss_command
+from coordinator_server.storage.segments.restore import (
+    check_beginning,
+    check_whole,
+    restore,
+    write_again,
+)
 from coordinator_server.storage.segments.segment import Segment, drop_indexes, segment_bases
-from coordinator_server.storage.segments.segments import OpenSegments
+from coordinator_server.storage.segments.segments import OpenSegments, open_segments
 from coordinator_server.storage.segments.swap import complete
+from coordinator_server.storage.segments.threads import as_os_error
 from coordinator_server.storage.segments.writing import SegmentWriter
 from protocol.batch import BatchHeader, read_header, stamped
 
@@ -56,44 +65,67 @@ class SegmentLog(Journaled):
         """Compacted up to here in this life of the log; a restart looks at everything once more."""
         self.compactable = True
         """Not after the renames of a compaction have failed: opening the log sorts them out."""
-        self.closing = Event()
+        self.closing = threading.Event()
         """Whoever compacts the log gives up when it is set."""
-        self._compacting = Lock()
+        self._compacting = threading.Lock()
         """Held for a whole compaction; closing waits for it."""
         self.is_kept_back = False
         """Whether the flusher is going to write to the segment what it may lack."""
-        files.make_directory(directory)
-        complete(files, directory)
-        bases = segment_bases(files, directory)
-        self.identity = read_identity(files, directory)
+        self.appended_bytes = 0
+        """Of all batches since it was opened."""
+        self.counted_bytes = 0
+        """Of these, those that the flusher knows of."""
+        bases = self._prepare()
         is_journaled = journal is not None and journal.is_written
         self._entries = Entries(self.identity) if is_journaled else None
         """What the journal does not have yet; None without one."""
         self.end_offset = 0
         """The offset the next record will have."""
-        self._segments = OpenSegments([Segment(files, directory, base) for base in bases or [0]])
+        self._segments = OpenSegments(open_segments(files, directory, bases or [0]))
         self._writer = SegmentWriter(directory, files, self._segments)
         self.cut_bytes = self._open(anew=not bases)
         self._writer.begin_anew(self.end_offset)
         self._journaled = self.end_offset
-        """The journal has everything before."""
+        """Everything before is safe under the policy."""
         if journal is not None:
             try:
                 journal.opened(self, self.end_offset)
-            except OSError:
+            except (Exception, CancelledError):
                 self._segments.close()
                 raise
+
+    def _prepare(self) -> list[int]:
+        """Make or complete the directory; where its segments begin. Raises CorruptLog, OSError."""
+        files, directory, journal = self._files, self.directory, self._journal
+        files.make_directory(directory)
+        complete(files, directory)
+        bases = segment_bases(files, directory)
+        self.identity = read_identity(files, directory)
+        if journal is not None:
+            check_whole(journal, self.identity, directory, bases)
+            if journal.is_strict:
+                check_beginning(files, directory, bases)
+        return bases
 
     def _open(self, *, anew: bool) -> int:
         """Recover what is there and make it durable; returns the bytes of a torn tail cut then.
 
         Raises CorruptLog, OSError; no file is open then.
         """
+        # A process that was killed may have left in memory what the active segment has, and that it
+        # was cut; and its name, unless a recovery point says that records in it were synced.
+        active, journal = self._segments.active, self._journal
+        point = 0 if journal is None else journal.points.of(self.name)
+        is_named = point > active.base_offset and active.size > 0
         try:
             cut = self._recover(anew=anew)
+            self._know_first_timestamp()
             drop_indexes(self._files, self.directory)
-            self._sync_found(cut)
-        except BaseException:
+            if active.size or not anew:
+                active.file.sync()
+            if not is_named or not active.size:
+                self._sync_names()
+        except (Exception, CancelledError):
             self._segments.close()
             raise
         return cut
@@ -102,28 +134,29 @@ class SegmentLog(Journaled):
         """Give the active segment what the journal has of it; bytes of the torn tail cut then."""
         journal, active, point = self._journal, self._segments.active, 0
         if journal is not None:
-            if anew:
+            if anew and not (journal.is_strict and journal.is_expected(self.name)):
                 journal.points.lower(self.name, 0)
             point = journal.points.of(self.name)
             restore(active, journal, self.identity, point)
-        cut = active.recover(point)
+        # Without its topic the point may be that of a deleted log of the same name.
+        is_strict = journal is not None and journal.is_strict and journal.is_expected(self.name)
+        cut = active.recover(point, is_strict=is_strict)
         self.end_offset = active.end_offset
+        write_again(self._files, active, point)
         if journal is not None:
             # Records of other writes will have the offsets from here on.
             journal.points.lower(self.name, self.end_offset)
         return cut
 
-    def _sync_found(self, cut_bytes: int) -> None:
-        """Make durable what was found: a process that was killed may have left it in memory.
+    def _know_first_timestamp(self) -> None:
+        """Read from the active segment what appends, on the event loop, decide by."""
+        if self._segments.active.length:
+            self._segments.active.first_timestamp()
 
-        Only the active segment can be unsynced, and only its name while it is empty.
-        """
-        active = self._segments.active
-        if active.size or cut_bytes:
-            active.file.sync()
-        if not active.size:
-            self._files.sync_directory(self.directory)
-            self._files.sync_directory(self.directory.parent)
+    def _sync_names(self) -> None:
+        """Make the names durable that a killed process may have left in memory."""
+        self._files.sync_directory(self.directory)
+        self._files.sync_directory(self.directory.parent)
 
     @property
     def failed(self) -> OSError | None:
@@ -131,9 +164,23 @@ class SegmentLog(Journaled):
         return self._writer.failed
 
     @property
+    def is_open(self) -> bool:
+        """See journaled.Journaled."""
+        return self._writer.failed is None
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """What was appended and is only in memory, as far as segments go."""
+        return self._writer.unwritten_bytes
+
+    @property
     def durable_offset(self) -> int:
-        """Everything before it is durable."""
-        return max(self._journaled, self._writer.synced_offset)
+        """Everything before it is safe: on disk, or in the journal or file as the policy asks."""
+        writer = self._writer
+        if writer.sync_failed and self._entries is None:
+            # What was only written may be lost already: to go on behind it would leave a gap.
+            return writer.synced_offset
+        return max(self._journaled, writer.synced_offset)
 
     @property
     def start_offset(self) -> int:
@@ -150,8 +197,8 @@ class SegmentLog(Journaled):
     def append(self, batch: bytes) -> int:
         """Put one batch at the end and return the offset of its first record.
 
-        It is durable after `sync`, or when the journal has it. With a journal it is kept back: the
-        journal gets it first, the segment soon. Raises OSError; nothing has been appended then.
+        It is kept back in memory: the journal gets it next, or the segment where there is none, so
+        nothing here waits for a disk. Raises OSError if the log has failed.
         """
         header = read_header(batch)
         base_offset = self.end_offset
@@ -172,23 +219,24 @@ class SegmentLog(Journaled):
             active.length + len(batch) > self.segment_bytes
             or active.is_to_end(last_offset_delta, max_timestamp, self._segment_ms)
         ):
-            if entries is None:
-                writer.roll(self.end_offset)
-            else:
-                writer.roll_later(self.end_offset)
+            writer.roll(self.end_offset)
         end_offset = self.end_offset + last_offset_delta + 1
-        if entries is None:
-            writer.append(batch, end_offset)
-        else:
+        try:
             writer.keep_back(batch, end_offset, max_timestamp)
-            entries.add(batch)
+            if entries is not None:
+                entries.add(batch)
+        except Exception as error:
+            # Half of it may be there, and must not come before another batch.
+            self.give_up(as_os_error(error))
+            raise
+        self.appended_bytes += len(batch)
         self.end_offset = end_offset
         return end_offset
 
     def write_out(self) -> int:
         """Write to the segments what was kept back; up to which offset everything is there then.
 
-        Raises OSError. The log has failed then: what was acknowledged is in the journal alone.
+        Raises OSError. The log has failed then: with a journal, what was acknowledged is in there.
         """
         return self._writer.write_out()
 
@@ -201,7 +249,7 @@ class SegmentLog(Journaled):
         self._writer.failed = self._writer.failed or error
 
     def journaled(self, offset: int) -> None:
-        """The journal has everything before an offset."""
+        """Everything before an offset is safe under the policy: the journal or the file has it."""
         self._journaled = max(self._journaled, offset)
 
     def sync(self) -> int:
@@ -228,12 +276,15 @@ class SegmentLog(Journaled):
                 segment = self._segments.drop_active()
                 segment.file.close()
                 self._files.remove(segment.path)
+                # One by one: were an older one gone and a later one not, there would be a gap.
+                self._files.sync_directory(self.directory)
             active = self._segments.active
             active.truncate(active.position_of(offset))
             active.end_offset = active.base_offset
             for _, header, _, _ in active.walk():
                 active.end_offset = header.last_offset + 1
             self.end_offset = active.end_offset
+            self._know_first_timestamp()
             active.file.sync()
             self._files.sync_directory(self.directory)
             self._writer.begin_anew(self.end_offset)
@@ -243,19 +294,24 @@ class SegmentLog(Journaled):
                 self._entries.cut(self.end_offset)
 
     def settle(self) -> int | None:
-        """See journal.Journaled."""
+        """See journaled.Journaled."""
         if self._settled is None and self.failed is None:
             with suppress(OSError):
-                return self.sync()
+                return self._writer.sync(self._note)
+        if self._settled is not None:
+            self._note(self._settled)
         return self._settled
+
+    def _note(self, synced: int) -> None:
+        """Note the recovery point; a cut, which lowers it, comes before or after both."""
+        if self._journal is not None:
+            self._journal.note(self.name, self, synced)
 
     def close(self) -> None:
         """Sync what is left, unless the log has failed, and close the files. Blocks."""
         self.closing.set()
         with self._compacting:
             self._settled = self.settle()
-            if self._settled is not None and self._journal is not None:
-                self._journal.points.note(self.name, self._settled)
             self._writer.close()
         self.give_up(OSError(f"{self.directory} is closed"))
 
@@ -268,12 +324,7 @@ class SegmentLog(Journaled):
         Raises CorruptLog, OSError.
         """
         with self._reading() as segments:
-            for segment, following in zip(segments, [*segments[1:], None], strict=True):
-                if following is not None and following.base_offset <= offset:
-                    continue
-                if records := segment.read(offset, max_bytes, up_to):
-                    return records
-        return b""
+            return read_batches(segments, offset, max_bytes, up_to)
 
     def batches(self, since: int | None = None) -> Iterator[tuple[BatchHeader, bytes, int]]:
         """Header of every batch, the chunk with it and where in it; checked.
@@ -282,41 +333,53 @@ class SegmentLog(Journaled):
         out. Raises CorruptLog, OSError.
         """
         with self._reading() as segments:
-            last = segments[-1]
-            for segment in [each for each in segments if each is last or each.may_reach(since)]:
-                at, latest = 0, segment.latest_timestamp
-                for position, header, chunk, offset in segment.walk(checked=True):
-                    yield header, chunk, offset
-                    at = position + header.size
-                    if latest is None or header.max_timestamp > latest:
-                        latest = header.max_timestamp
-                if segment is not last:
-                    if at < segment.size:
-                        raise CorruptLog(
-                            f"{segment.path}, position {at}: the segment ends in a batch"
-                        )
-                    segment.latest_timestamp = latest
+            yield from walk_batches(segments, since, self.check_meets)
+
+    def check_meets(self, end: int, following: int) -> None:
+        """Raise CorruptLog if records are missing between the end of a segment and the next one.
+
+        A compaction here leaves an empty batch at the end of what it has emptied; one of a broker
+        does not, so where a broker was there may be gaps.
+        """
+        journal = self._journal
+        if journal is None or journal.allows_gaps or end == following:
+            return
+        raise CorruptLog(
+            f"{self.directory}: a segment ends at offset {end}, but the next one begins with "
+            f"{following}: records in between are lost",
+            accept_loss_command(self.directory.parent),
+        )
 
     def latest_known(self, up_to: int) -> int | None:
         """The largest timestamp (ms) there is for sure before an offset: of segments walked before.
 
         None if that is not known of any.
         """
-        segments = self._segments.all
-        known = [
-            segment.latest_timestamp
-            for segment, following in pairwise(segments)
-            if following.base_offset <= up_to and segment.latest_timestamp is not None
-        ]
-        return max(known, default=None)
+        return self._segments.latest_known(up_to)
 
     @contextmanager
     def _reading(self) -> Iterator[list[Segment]]:
         """The segments, with all that was appended."""
-        with self._segments.reading() as segments:
-            # Now, so that none but the last one changes any more.
-            self.write_out()
+        # Written now, so that none but the last one changes any more.
+        segments = self.begin_reading()
+        try:
             yield segments
+        finally:
+            self.end_reading()
+
+    def begin_reading(self) -> list[Segment]:
+        """The segments, with all that was appended, open until `end_reading`. Raises OSError."""
+        segments = self._segments.begin_reading()
+        try:
+            self.write_out()
+        except (Exception, CancelledError):
+            self._segments.end_reading()
+            raise
+        return segments
+
+    def end_reading(self) -> None:
+        """Let go of them."""
+        self._segments.end_reading()
 
     # --- compaction ---
 
@@ -329,25 +392,31 @@ class SegmentLog(Journaled):
             yield self._files
 
     def closed_segments(self) -> list[Segment]:
-        """Those before the active one, with their ends known; they never change. Raises OSError."""
+        """Those before the active one that are durable, with their ends known; they never change.
+
+        Raises OSError.
+        """
         closed = self._segments.closed()
         self.write_out()
-        return closed
+        # Records that may still be cut must not take the place of acknowledged ones.
+        durable = self.durable_offset
+        return [segment for segment in closed if segment.end_offset <= durable]
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
         """Go on with a compacted segment, which has taken the names of others, in their place."""
         self._segments.replace(old, new)
 
     @property
+    def base_offsets(self) -> list[int]:
+        """Where the segments begin."""
+        return [segment.base_offset for segment in self._segments.all]
+
+    @property
     def closed_bytes(self) -> int:
         """Bytes in all segments but the active one."""
-        return sum(segment.size for segment in self._segments.all[:-1])
+        return self._segments.closed_bytes()
 
     @property
     def dirty_bytes(self) -> int:
-        """Bytes in those of them that were not compacted yet."""
-        return sum(
-            segment.size
-            for segment in self._segments.all[:-1]
-            if segment.base_offset >= self.clean_offset
-        )
+        """Bytes in those of them that are durable and were not compacted yet."""
+        return self._segments.dirty_bytes(self.clean_offset, self.durable_offset)

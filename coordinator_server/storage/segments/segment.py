@@ -7,6 +7,7 @@ from typing import Final
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import NO_FILE, File, Files
+from coordinator_server.storage.segments.recovery import accept_loss_command
 from protocol.batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -25,6 +26,7 @@ MAGIC: Final = b"\x02"
 MAGIC_AT: Final = 16
 CHUNK_BYTES: Final = 256 * 1024
 SUFFIX: Final = ".log"
+_GOES_BACK: Final = "offset"
 _UNKNOWN: Final = -2
 """No timestamp: records without one have -1."""
 
@@ -85,13 +87,6 @@ class Segment:
         """Give it the file it was made without. Raises OSError."""
         self.file = files.open(self.path)
 
-    def append(self, batch: bytes, end_offset: int) -> None:
-        """Write a batch. After an OSError the file is as it was before, if that can be done."""
-        self._write(batch)
-        self._note(self.end_offset, self.length)
-        self.length += len(batch)
-        self.end_offset = end_offset
-
     def keep_back(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
         """Append a batch that `write_out` is to write; whoever reads the file has to call that.
 
@@ -107,9 +102,10 @@ class Segment:
         self.end_offset = end_offset
 
     def write_out(self) -> bool:
-        """Write what was kept back so far; whether there was anything. Raises OSError as `append`.
+        """Write what was kept back so far; whether there was anything.
 
-        Another thread may keep back more meanwhile.
+        Another thread may keep back more meanwhile. After an error the file is as it was before, if
+        that can be done. Raises OSError.
         """
         batches = self._kept_back[:]
         if batches:
@@ -117,24 +113,39 @@ class Segment:
             del self._kept_back[: len(batches)]
         return bool(batches)
 
+    def forget_kept_back(self) -> None:
+        """Give back the memory of what will not be written any more."""
+        self._kept_back.clear()
+
     def _write(self, data: bytes) -> None:
         try:
             self.file.append(data)
-        except OSError:
+        except BaseException:
             self.file.truncate(self.size)
             raise
         self.size += len(data)
 
-    def recover(self, point: int = 0) -> int:
+    def recover(self, point: int = 0, *, is_strict: bool = False) -> int:
         """Cut what a crash has torn; returns how many bytes were cut.
 
         Batches before the recovery point were synced: they are checked when they are loaded.
 
         What was synced before the crash cannot be torn. So a batch that cannot be read, with whole
         ones behind it, is damage and not ours to cut, unless sectors of it never reached the disk.
-        Raises CorruptLog, OSError.
+        With `is_strict` it is an error if the segment does not reach the recovery point: records
+        before that were acknowledged. Raises CorruptLog, OSError.
         """
         at, fault = self._walk_whole(point)
+        if is_strict and fault.startswith(_GOES_BACK):
+            # The batch is whole, so nothing is torn: the offset of this one or another is damaged.
+            raise CorruptLog(f"{self.path}, position {at}: {fault}")
+        if is_strict and self.end_offset < point:
+            why = f": {fault}" if at < self.size else ""
+            raise CorruptLog(
+                f"{self.path} ends at offset {self.end_offset}, position {at}{why}; records up to "
+                f"offset {point} were synced (recovery-point-offset-checkpoint)",
+                accept_loss_command(self.path.parent.parent),
+            )
         if at < self.size and self.end_offset < point:
             # Either the point or the segment is wrong, so neither is trusted.
             self.end_offset = self.base_offset
@@ -159,7 +170,7 @@ class Segment:
                 if header.last_offset >= point:
                     self._check(position, header, chunk, offset)
                 if header.base_offset < self.end_offset:
-                    return at, f"offset {header.base_offset}, expected {self.end_offset}"
+                    return at, f"{_GOES_BACK} {header.base_offset}, expected {self.end_offset}"
                 self._note(header.base_offset, position)
                 self.end_offset = header.last_offset + 1
                 at = position + header.size
@@ -247,11 +258,24 @@ class Segment:
                 chunk = self.file.read(at, length)
         return chunk
 
+    def block(self, at: int) -> bytes:
+        """Whole batches from a position on, at least one if it is all there; unchecked."""
+        chunk = self._chunk(at)
+        end = 0
+        while len(chunk) - end >= HEADER_BYTES:
+            length = batch_length(chunk, end)
+            if length < HEADER_BYTES:
+                # Damage: whoever reads the header says what it is.
+                return chunk
+            if end + length > len(chunk):
+                break
+            end += length
+        return chunk[:end]
+
     def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
         """Whole batches from the one with `offset` on, at least one, none from `up_to` on."""
         self._index_all()
-        entry = bisect_right(self.index, (offset, self.size)) - 1
-        at = self.index[entry][1] if entry >= 0 else 0
+        at = self.indexed_position(offset)
         begin = end = -1
         for position, header, _chunk, _ in self.walk(at):
             if header.last_offset < offset:
@@ -265,15 +289,24 @@ class Segment:
             end = position + header.size
         return b"" if begin < 0 else self.file.read(begin, end - begin)
 
+    def indexed_position(self, offset: int) -> int:
+        """Where a batch begins that has an offset, or begins a little before it."""
+        entry = bisect_right(self.index, (offset, self.size)) - 1
+        return self.index[entry][1] if entry >= 0 else 0
+
     def rewrite(self, position: int, batches: Sequence[bytes]) -> None:
         """Put batches in the place of all there is from a position on. Raises OSError."""
         self.truncate(position)
         self.file.append(b"".join(batches))
         self.size = self.length = self.file.size()
 
-    def position_behind(self, offset: int, checked_from: int | None = None) -> int | None:
+    def position_behind(
+        self, offset: int, checked_from: int | None = None, *, exactly: bool = False
+    ) -> int | None:
         """Where the batches before an offset end; None if they do not reach it.
 
+        With `exactly` they have to end with it: a batch behind it may have a damaged offset, which
+        no checksum covers.
         Those with records from `checked_from` on must have the right checksum. What lies behind
         that position is not looked at: it may be torn. Raises CorruptLog.
         """
@@ -283,9 +316,10 @@ class Segment:
             if checked_from is not None and header.last_offset >= checked_from:
                 self._check(position, header, chunk, at)
             if header.base_offset >= offset:
-                return position
+                return None if exactly else position
             if header.last_offset + 1 >= offset:
-                return position + header.size
+                is_there = header.last_offset + 1 == offset or not exactly
+                return position + header.size if is_there else None
         return None
 
     def is_to_end(self, last_offset_delta: int, max_timestamp: int, longest_ms: int) -> bool:
@@ -301,7 +335,10 @@ class Segment:
         return began >= 0 and max_timestamp - began > longest_ms
 
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch, in milliseconds; the segment is not empty."""
+        """The largest timestamp of the first batch, in milliseconds; the segment is not empty.
+
+        Reads the file once: a segment that was found or cut is asked before it takes more.
+        """
         if self._first_timestamp == _UNKNOWN:
             self._first_timestamp = read_header(self.file.read(0, HEADER_BYTES)).max_timestamp
         return self._first_timestamp

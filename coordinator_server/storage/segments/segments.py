@@ -1,11 +1,27 @@
 """The open segments of a log: one thread appends to the last one, others read and compact."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
-from threading import Lock
+from pathlib import Path
 
+from coordinator_server.storage.segments.files import Files
 from coordinator_server.storage.segments.segment import Segment
+
+
+def open_segments(files: Files, directory: Path, bases: Sequence[int]) -> list[Segment]:
+    """Open the segments of a log. Raises OSError; none is open then."""
+    opened: list[Segment] = []
+    try:
+        for base in bases:
+            # One by one: those opened before one that fails have to be closed.
+            opened.append(Segment(files, directory, base))  # noqa: PERF401
+    except BaseException:
+        for segment in opened:
+            segment.file.close()
+        raise
+    return opened
 
 
 class OpenSegments:
@@ -16,7 +32,7 @@ class OpenSegments:
         """Not changed in place, so whoever has taken it may go through it."""
         self.active = segments[-1]
         """The last one."""
-        self._lock = Lock()
+        self._lock = threading.Lock()
         """Held for moments: guards what follows, and changes of the list."""
         self._readers = 0
         self._replaced: list[Segment] = []
@@ -48,29 +64,53 @@ class OpenSegments:
             first = self.all.index(old[0])
             self.all = [*self.all[:first], new, *self.all[first + len(old) :]]
             self._replaced.extend(old)
-            self._close_replaced()
+        self._close_replaced()
 
-    @contextmanager
-    def reading(self) -> Iterator[list[Segment]]:
-        """Those of this moment, which stay open meanwhile."""
+    def latest_known(self, up_to: int) -> int | None:
+        """The largest timestamp (ms) before an offset of segments that were walked before."""
+        known = [
+            segment.latest_timestamp
+            for segment, following in pairwise(self.all)
+            if following.base_offset <= up_to and segment.latest_timestamp is not None
+        ]
+        return max(known, default=None)
+
+    def closed_bytes(self) -> int:
+        """Bytes in all but the active one."""
+        return sum(segment.size for segment in self.all[:-1])
+
+    def dirty_bytes(self, clean_offset: int, durable_offset: int) -> int:
+        """Bytes in those of them that are durable and begin at the clean offset or later."""
+        return sum(
+            segment.size
+            for segment, following in pairwise(self.all)
+            if segment.base_offset >= clean_offset and following.base_offset <= durable_offset
+        )
+
+    def begin_reading(self) -> list[Segment]:
+        """Those of this moment, which stay open until `end_reading`."""
         with self._lock:
             self._readers += 1
-            segments = self.all
-        try:
-            yield segments
-        finally:
-            with self._lock:
-                self._readers -= 1
-                self._close_replaced()
+            return self.all
+
+    def end_reading(self) -> None:
+        """Let go of them; may close files, so it blocks."""
+        with self._lock:
+            self._readers -= 1
+        self._close_replaced()
 
     def _close_replaced(self) -> None:
-        if self._readers == 0:
-            for segment in self._replaced:
-                segment.file.close()
-            self._replaced.clear()
+        """Close files outside of the lock, for which the event loop may wait."""
+        with self._lock:
+            if self._readers:
+                return
+            replaced, self._replaced = self._replaced, []
+        for segment in replaced:
+            segment.file.close()
 
     def close(self) -> None:
-        """Close their files, whoever reads them."""
+        """Close their files, whoever reads them, and forget what was not written."""
         for segment in [*self.all, *self._replaced]:
+            segment.forget_kept_back()
             with suppress(OSError):
                 segment.file.close()

@@ -20,9 +20,12 @@ from coordinator_server.storage.segments.checkpoint import (
 )
 from coordinator_server.storage.segments.cleaned import CLEANED_FILE
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.journal import Journal, Report
+from coordinator_server.storage.segments.guard import DirectoryGuard
+from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_names import owners
+from coordinator_server.storage.segments.recovery import Recovery, TopicIds
 from coordinator_server.storage.segments.replay import replay_all
+from coordinator_server.storage.segments.reporting import Report
 
 LOCKS_FILE: Final = ".coordinator-partitions"
 """Bytes of it are locked, none is ever written."""
@@ -102,11 +105,17 @@ class SharedDirectory:
         self.path = path
         self.cluster_id = cluster_id
         self.start = start
-        self._locks = ShareLocks(path, share, partitions)
+        self.guard = DirectoryGuard(path)
+        try:
+            self._locks = ShareLocks(path, share, partitions)
+        except BaseException:
+            self.guard.close()
+            raise
 
     def close(self) -> None:
         """Let others have it."""
         self._locks.close()
+        self.guard.close()
 
 
 def await_nobody(directory: Path, patience: float = PATIENCE_SECONDS) -> None:
@@ -139,7 +148,13 @@ class Unsettled(ValueError):
 
 
 def take_over(
-    directory: Path, shares: Iterable[Share], report: Report, files: Files = SYSTEM_FILES
+    directory: Path,
+    shares: Iterable[Share],
+    report: Report,
+    files: Files = SYSTEM_FILES,
+    *,
+    recovery: Recovery = Recovery.STRICT,
+    topic_ids: TopicIds | None = None,
 ) -> None:
     """Give these shares, which are all, what earlier ones have left: journals and checkpoints.
 
@@ -151,7 +166,9 @@ def take_over(
     for owner in owners(directory, files):
         if owner in names:
             continue
-        if not empty_journal(directory, owner, report, files=files):
+        if not empty_journal(
+            directory, owner, report, recovery=recovery, topic_ids=topic_ids, files=files
+        ):
             raise Unsettled(
                 f"{directory}: the journal of {_spoken(owner)} has records of partitions that "
                 "cannot be opened, which only a server with as many workers as before can wait "
@@ -167,7 +184,8 @@ def empty_journal(
     owner: str,
     report: Report,
     *,
-    fills_gaps: bool = False,
+    recovery: Recovery = Recovery.STRICT,
+    topic_ids: TopicIds | None = None,
     files: Files = SYSTEM_FILES,
 ) -> bool:
     """Put what a journal has into the segments; whether nothing is left of it.
@@ -175,7 +193,13 @@ def empty_journal(
     Blocks. Raises OSError.
     """
     journal = Journal(
-        directory, owner=owner, writes=False, fills_gaps=fills_gaps, files=files, report=report
+        directory,
+        owner=owner,
+        writes=False,
+        recovery=recovery,
+        topic_ids=topic_ids,
+        files=files,
+        report=report,
     )
     replay_all(journal, directory, report, files)
     return journal.close()

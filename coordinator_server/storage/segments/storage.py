@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+import errno
 import time
+from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -21,12 +23,13 @@ from coordinator_server.storage.base import (
 from coordinator_server.storage.segments.directory import HeldDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher, Waiter
-from coordinator_server.storage.segments.identity import PARTITION_METADATA
+from coordinator_server.storage.segments.identity import PARTITION_METADATA, check_mark
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.loading import load
 from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentLog
 from coordinator_server.storage.segments.progress import LoadProgress, Report
 from coordinator_server.storage.segments.shares import WHOLE, Share
+from coordinator_server.storage.segments.threads import STORAGE_THREADS
 from protocol.new_batch import NewBatch
 
 TOPIC: Final = "__consumer_offsets"
@@ -70,10 +73,13 @@ class SegmentPartitionLog:
             if size > storage.max_append_bytes:
                 most = storage.max_append_bytes
                 raise TooLarge(f"a batch of {size} bytes, at most {most} are taken")
+            if storage.flusher.unwritten.is_too_much:
+                then(OSError(errno.EAGAIN, f"{log.directory}: too much waits for the disk"))
+                return
             try:
                 data = batch.build(log.end_offset)
                 log.append_built(data, batch.records - 1, batch.timestamp)
-            except OSError as error:
+            except (Exception, CancelledError) as error:  # noqa: BLE001 - the tenure must learn
                 storage.refused(self.partition, size)
                 then(error)
                 return
@@ -82,6 +88,10 @@ class SegmentPartitionLog:
     def acknowledged(self, log: SegmentLog, end: int, size: int) -> None:
         """A batch of this tenure became durable."""
         self._storage.acknowledged(self.partition, log, end, size)
+
+    def refused(self, size: int) -> None:
+        """A batch of this tenure could not be written."""
+        self._storage.refused(self.partition, size)
 
     def is_current(self) -> bool:
         """Whether no later tenure has begun."""
@@ -111,6 +121,8 @@ class _Append(Waiter):
     def flushed(self, error: OSError | None) -> None:
         """See Waiter."""
         if error is not None:
+            if self._size:
+                self._tenure.refused(self._size)
             self._then(error)
             return
         self._then(self.end - 1)
@@ -144,7 +156,7 @@ class SegmentStorage:
         self._segment_bytes = segment_bytes
         self._segment_ms = segment_ms
         self._journal = journal
-        self._topic_id = topic_id
+        self._marked_id = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
         self._report = report
         self._files = files
         self.progress = LoadProgress(report, time.monotonic)
@@ -172,14 +184,23 @@ class SegmentStorage:
         epoch = self.epochs[partition] = last + 1
         if partition in self._logs:
             await self.retire(partition, self._logs[partition])
-        log = await asyncio.to_thread(self._open_log, partition)
+        log = await self._opened(partition)
         if self.epochs[partition] != epoch:
-            await asyncio.to_thread(log.close)
+            await STORAGE_THREADS.run(log.close)
             raise Fenced(f"partition {partition} was claimed again, after epoch {epoch}")
         if log.cut_bytes:
             self._report("torn_tail_cut", directory=str(log.directory), bytes=log.cut_bytes)
         self._logs[partition] = log
         return SegmentPartitionLog(self, partition, epoch, log)
+
+    async def _opened(self, partition: int) -> SegmentLog:
+        """The log of a partition, opened in a thread; closed again if nobody waits for it then."""
+        opening = asyncio.ensure_future(STORAGE_THREADS.run(lambda: self._open_log(partition)))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unwanted)
+            raise
 
     def owner(self, _partition: int) -> Node | None:
         """Nobody but us; who we are is the directory's business."""
@@ -224,11 +245,14 @@ class SegmentStorage:
         if self._logs.get(partition) is not log:
             return
         if log.failed is None:
-            await asyncio.wait([self.flusher.flush(log)])
+            flushed = self.flusher.flush(log)
+            await asyncio.wait([flushed])
+            # Looked at, or the event loop reports it as never retrieved; `failed` tells it, too.
+            flushed.exception()
         if self._logs.pop(partition, None) is log:
             if log.failed is not None:
                 self._cut_to[partition] = log.durable_offset
-            await asyncio.to_thread(log.close)
+            await STORAGE_THREADS.run(log.close)
 
     def _open_log(self, partition: int) -> SegmentLog:
         """Open a partition's log as it was last durable; in a thread.
@@ -236,8 +260,10 @@ class SegmentStorage:
         Raises CorruptLog, OSError.
         """
         path = self._directory.path / f"{TOPIC}-{partition}"
+        if self._journal is not None:
+            self._journal.close_previous(path.name)
         self._files.make_directory(path)
-        if PARTITION_METADATA not in self._files.names(path):
+        if not check_mark(self._files, path, self._marked_id):
             self._mark(path)
         log = SegmentLog(
             path,
@@ -268,7 +294,20 @@ class SegmentStorage:
 
     def _mark(self, path: Path) -> None:
         """Write what a broker wants to see in a partition's directory."""
-        topic_id = base64.urlsafe_b64encode(self._topic_id.bytes).decode().rstrip("=")
-        text = f"version: 0\ntopic_id: {topic_id}"
+        text = f"version: 0\ntopic_id: {self._marked_id}"
         self._files.replace(path / LEADER_EPOCHS, b"0\n1\n0 0\n")
         self._files.replace(path / PARTITION_METADATA, text.encode())
+
+
+def _close_unwanted(opening: "asyncio.Future[SegmentLog]") -> None:
+    """Who claimed the partition was cancelled meanwhile: nobody else will close this log."""
+    if opening.cancelled() or opening.exception() is not None:
+        return
+    closing = asyncio.ensure_future(STORAGE_THREADS.run(opening.result().close))
+    closing.add_done_callback(_look_at_failure)
+
+
+def _look_at_failure(closing: "asyncio.Future[None]") -> None:
+    """There is nobody to be told."""
+    if not closing.cancelled():
+        closing.exception()

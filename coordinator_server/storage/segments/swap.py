@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.directory_files import BROKER_FILE
 from coordinator_server.storage.segments.files import Files
+from coordinator_server.storage.segments.recovery import accept_loss_command
 from coordinator_server.storage.segments.segment import SUFFIX, Segment, file_name
 
 CLEANED: Final = ".cleaned"
@@ -72,6 +74,7 @@ def complete(files: Files, directory: Path) -> None:
 
 def _finish(files: Files, directory: Path, swaps: list[int], segments: list[int]) -> None:
     end = max(_end_offset(files, directory, base) for base in swaps)
+    _check_replaces_all(files, directory, swaps, end)
     # The process that was killed may have left the names in memory.
     files.sync_directory(directory)
     for base in segments:
@@ -81,6 +84,23 @@ def _finish(files: Files, directory: Path, swaps: list[int], segments: list[int]
     for base in swaps:
         files.rename(directory / (file_name(base) + SWAP), directory / file_name(base))
     files.sync_directory(directory)
+
+
+def _check_replaces_all(files: Files, directory: Path, swaps: list[int], end: int) -> None:
+    """Raise CorruptLog if a swap file is shorter than what it was to replace. OSError.
+
+    A compaction here ends it where the next segment begins, of which there is always one.
+    """
+    names = files.names(directory)
+    if BROKER_FILE in files.names(directory.parent):
+        return
+    segments = _bases(names, SUFFIX)
+    if end not in segments and any(base > max(swaps) for base in segments):
+        raise CorruptLog(
+            f"{directory / (file_name(max(swaps)) + SWAP)} ends at offset {end}, where no segment "
+            "begins: it is shorter than it was",
+            accept_loss_command(directory.parent),
+        )
 
 
 def _end_offset(files: Files, directory: Path, base: int) -> int:

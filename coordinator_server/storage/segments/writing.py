@@ -1,120 +1,84 @@
 """Brings what a log took to the files of its segments, in order, and makes it durable.
 
-One thread appends; any thread may write out and sync meanwhile.
+The event loop only keeps batches back, in memory; threads write them out and sync meanwhile.
 """
 
-from collections.abc import Iterator
+import threading
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
-from typing import Final
 
 from coordinator_server.storage.segments.files import Files
 from coordinator_server.storage.segments.segment import Segment
 from coordinator_server.storage.segments.segments import OpenSegments
-
-MAX_KEPT_BACK: Final = 256 * 1024
-"""Bytes of batches that are in the journal, and not in the segment; the next append writes them."""
+from coordinator_server.storage.segments.threads import as_os_error
 
 
 class SegmentWriter:
-    """Writes to the active segment of a log, and to the one before until that is synced."""
+    """Writes to the oldest segment of a log that is not synced, and to those behind it in turn."""
 
     def __init__(self, directory: Path, files: Files, segments: OpenSegments) -> None:
         self.failed: OSError | None = None
         """Why nothing can be appended any more; the log must be closed and opened again."""
+        self.sync_failed = False
+        """Whether nobody knows what is on disk of that which was written since the last sync."""
         self.synced_offset = 0
         """The files of the segments have everything before, and it is durable."""
         self._directory = directory
         self._files = files
         self._segments = segments
-        self._lock = Lock()
+        self._lock = threading.Lock()
         """Held for moments: an append and a sync must agree on what is dirty."""
-        self._writing = Lock()
+        self._writing = threading.Lock()
         """Held while what was kept back is written, so that it goes out once and in order."""
-        self._syncing = Lock()
+        self._syncing = threading.Lock()
         """Held for a whole sync: nobody may take what another still syncs for durable."""
         self._dirty: list[Segment] = []
-        self._full: Segment | None = None
-        """The one before the active one, until it is synced; the active one has no file so long."""
+        self._full: list[Segment] = []
+        """Segments before the active one that are not synced, oldest first; never changed in place.
+        The first has a file; those behind it, and the active one, have none so long."""
 
-    # --- by who appends ---
-
-    def append(self, batch: bytes, end_offset: int) -> None:
-        """Write a batch to the active segment. Raises OSError; then it is not there."""
-        active = self._segments.active
-        try:
-            with self._lock:
-                # A write that fails is cut off again, and that has to reach the disk too.
-                if active not in self._dirty:
-                    self._dirty.append(active)
-                active.append(batch, end_offset)
-        except OSError as error:
-            self._fail_if_unclean(active, error)
-            raise
-
-    def _fail_if_unclean(self, active: Segment, error: OSError) -> None:
-        """A write that failed half-way and could not be taken back ends this log's life."""
-        try:
-            clean = active.file.size() == active.size
-        except OSError:
-            clean = False
-        if not clean:
-            self.failed = error
+    # --- on the event loop: never waits for the disk ---
 
     def keep_back(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
-        """Leave a batch of the active segment to `write_out`.
-
-        Raises OSError where that cannot be done with those before it.
-        """
-        active = self._segments.active
-        # Nobody waits for the sync of a full one, without which this one has no file.
-        if self._full is None and active.length - active.size > MAX_KEPT_BACK:
-            self.write_out()
-        active.keep_back(batch, end_offset, max_timestamp)
+        """Leave a batch of the active segment to `write_out`."""
+        self._segments.active.keep_back(batch, end_offset, max_timestamp)
 
     def roll(self, offset: int) -> None:
-        """Begin a segment. The full one is synced first, so that only the active one can tear.
-
-        Raises OSError; the full one stays the active one then.
-        """
-        self.sync()
-        segment = Segment(self._files, self._directory, offset)
-        try:
-            self._files.sync_directory(self._directory)
-        except OSError:
-            segment.file.close()
-            raise
-        self._segments.add(segment)
-
-    def roll_later(self, offset: int) -> None:
-        """Begin a segment that gets its file from `write_out`, once the full one is synced.
-
-        Nobody appends more than a segment ahead of that. Raises OSError as `write_out`.
-        """
-        if self._full is not None:
-            self.write_out()
+        """Begin a segment; it gets its file from `write_out`, once those before it are synced."""
         with self._lock:
-            self._full = self._segments.active
+            self._full = [*self._full, self._segments.active]
             self._segments.add(Segment(None, self._directory, offset))
 
-    # --- by anybody ---
+    @property
+    def unwritten_bytes(self) -> int:
+        """What the files lack; a moment later it may be less."""
+        active = self._segments.active
+        missing = active.length - active.size
+        for segment in self._full:
+            if segment is not active:
+                missing += segment.length - segment.size
+        return max(missing, 0)
+
+    # --- by anybody; blocks ---
 
     def write_out(self) -> int:
         """Write to the segments what was kept back; up to which offset everything is there then.
 
-        Raises OSError. The log has failed then: what was acknowledged is in the journal alone.
+        Raises OSError. The log has failed then, and the files have what they had before.
         """
-        if self._full is not None:
+        if self._full:
             with self._syncing:
                 return self._write_all()
         return self._write_oldest()
 
-    def sync(self) -> int:
+    def sync(self, then: Callable[[int], None] | None = None) -> int:
         """Make everything appended before the call durable; where that ends. Raises OSError.
 
-        After a failure the system may have dropped what it could not write and claim success at
-        the next try: so there is none, the log has failed.
+        `then` is told where, before anybody can cut that off again. After a failure the system may
+        have dropped what it could not write and claim success at the next try: so there is none,
+        the log has failed.
         """
         with self._syncing:
             end = self._write_all()
@@ -123,6 +87,8 @@ class SegmentWriter:
                 # Meanwhile, and perhaps the log is opened again and goes on at another offset.
                 raise self.failed
             self.synced_offset = max(self.synced_offset, end)
+            if then is not None:
+                then(end)
             return end
 
     @contextmanager
@@ -149,26 +115,32 @@ class SegmentWriter:
         return self._write_oldest()
 
     def _finish_full(self) -> None:
-        """Sync the full segment, then give the active one its file: only the last can tear."""
-        if self._full is None:
-            return
-        self._write(self._full)
-        self._sync_dirty()
-        active = self._segments.active
-        # Closing waits for this, and no file may come into a directory that is opened again then.
-        with self._writing:
-            if self.failed is not None:
-                raise self.failed
-            try:
-                active.make_file(self._files)
-                self._files.sync_directory(self._directory)
-            except OSError as error:
-                self.failed = error
-                raise
-        # Until now nobody else writes it, whoever appends least of all.
-        self._write(active)
-        with self._lock:
-            self._full = None
+        """Sync each full segment, then give the next one its file: only the last can tear."""
+        while self._full:
+            self._write(self._full[0])
+            self._sync_dirty()
+            with self._lock:
+                following = self._full[1] if len(self._full) > 1 else self._segments.active
+            # Closing waits for this, and no file may come into a directory that is opened again.
+            with self._writing:
+                self._make_file(following)
+            # Until now nobody else writes it, whoever appends least of all.
+            self._write(following)
+            with self._lock:
+                self._full = self._full[1:]
+
+    def _make_file(self, segment: Segment) -> None:
+        if self.failed is not None:
+            raise self.failed
+        try:
+            segment.make_file(self._files)
+            self._files.sync_directory(self._directory)
+        except OSError as error:
+            self.failed = error
+            raise
+        except (Exception, CancelledError) as error:
+            self.failed = as_os_error(error)
+            raise self.failed from error
 
     def _sync_dirty(self) -> None:
         if self.failed is not None:
@@ -180,14 +152,17 @@ class SegmentWriter:
             for segment in dirty:
                 segment.file.sync()
         except OSError as error:
-            self.failed = error
+            self.sync_failed, self.failed = True, error
             raise
+        except (Exception, CancelledError) as error:
+            self.sync_failed, self.failed = True, as_os_error(error)
+            raise self.failed from error
 
     # --- while others may sync ---
 
     def _write_oldest(self) -> int:
         with self._lock:
-            segment = self._full or self._segments.active
+            segment = self._full[0] if self._full else self._segments.active
         return self._write(segment)
 
     def _write(self, segment: Segment) -> int:
@@ -206,4 +181,7 @@ class SegmentWriter:
                 except OSError as error:
                     self.failed = error
                     raise
+                except (Exception, CancelledError) as error:
+                    self.failed = as_os_error(error)
+                    raise self.failed from error
         return end

@@ -1,5 +1,6 @@
 """CreateTopics creates topics, and refuses with Kafka's errors and words."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def create(
     services: Services, *topics: CreatableTopic, validate_only: bool = False
 ) -> list[CreatableTopicResult]:
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
-    return create_topics.handle(FakeCall(7), request, services).topics
+    return asyncio.run(create_topics.handle(FakeCall(7), request, services)).topics
 
 
 def refusal(services: Services, asked: CreatableTopic) -> tuple[ErrorCode, str | None]:

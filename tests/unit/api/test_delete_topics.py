@@ -1,5 +1,6 @@
 """DeleteTopics forgets topics by name and by id, and refuses with Kafka's errors."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from protocol.messages.delete_topics import (
 )
 from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics
+from tests.support.pace import Hurrying, pieces
 
 ZERO = bytes(16)
 
@@ -118,3 +120,28 @@ async def test_deletion_needs_delete_on_the_topic(tmp_path: Path) -> None:
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.NONE,
     ]
+
+
+async def test_two_requests_that_delete_the_same_topics_are_both_answered(
+    services: Services,
+) -> None:
+    states = [DeleteTopicState(name="orders"), DeleteTopicState(name="payments")]
+    first, second = await asyncio.gather(
+        delete(services, *states), delete(services, *reversed(states))
+    )
+    assert [result.error_code for result in first] == [0, 0]
+    assert [result.error_code for result in second] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+async def test_others_have_turns_while_many_topics_are_deleted(services: Services) -> None:
+    names = [f"topic-{number}" for number in range(20)]
+    services.topics.catalog.create([(name, 1) for name in names])
+    states = [DeleteTopicState(name=name) for name in names]
+
+    services.clock = Hurrying()
+    handling = delete(services, *states)
+    assert await pieces(handling) > 5
+    assert services.image.get(names[0]) is None

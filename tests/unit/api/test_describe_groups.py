@@ -93,3 +93,31 @@ async def test_many_groups_are_asked_some_at_a_time() -> None:
         turns += 1
     assert turns == 3
     assert [group.group_id for group in call.response.groups] == groups
+
+
+@pytest.mark.parametrize("operations", [False, True])
+@VERSIONS
+async def test_a_large_group_is_written_in_steps_and_has_all_members(
+    version: int, operations: bool
+) -> None:
+    members = [
+        DescribedMember(f"m{number}", None, "client", "/1.2.3.4", b"meta", b"mine" * number)
+        for number in range(3 * AT_ONCE)
+    ]
+    large = Described("Stable", "consumer", "range", members)
+    results = {"large": large, "small": STABLE}
+    coordinator = FakeCoordinator(lambda group_id, _: results[group_id])
+    fields = {"include_authorized_operations": operations} if version >= 3 else {}
+    services = group_services(coordinator)
+    call = ask(ApiKey.DESCRIBE_GROUPS, version, services, groups=["large", "small"], **fields)
+    turns = 0
+    while call.is_parked:
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 3
+    described, small = call.response.groups
+    assert (described.group_id, described.group_state) == ("large", "Stable")
+    assert [member.member_id for member in described.members] == [m.member_id for m in members]
+    assert described.members[-1].member_assignment == members[-1].assignment
+    assert (described.authorized_operations != NOT_ASKED) == (operations and version >= 3)
+    assert len(small.members) == 1

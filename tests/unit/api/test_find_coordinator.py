@@ -2,12 +2,14 @@
 
 import pytest
 
+from coordinator_server.api.find_coordinator import AT_ONCE
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from tests.support.api import NODE
 from tests.support.groups import Asked, ask, group_services
+from tests.support.pace import Hurrying
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 OLD, BATCHED = range(4), range(4, 7)
@@ -89,3 +91,16 @@ def test_a_partition_without_an_owner_is_not_available(monkeypatch: pytest.Monke
     monkeypatch.setattr(services.directory, "coordinator", lambda *_: None)
     response = find(2, "g", services=services).response
     assert (response.error_code, response.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+@pytest.mark.parametrize("version", BATCHED)
+async def test_very_many_keys_are_looked_up_in_turns(version: int) -> None:
+    services = group_services()
+    services.clock = Hurrying()
+    keys = [f"group-{number}" for number in range(AT_ONCE + 1)]
+    call = find(version, *keys, services=services)
+    assert call.is_parked
+    await call.answered()
+    found = call.response.coordinators
+    assert [entry.key for entry in found] == keys
+    assert {entry.node_id for entry in found} == {NODE.node_id}

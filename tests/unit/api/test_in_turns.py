@@ -8,6 +8,7 @@ import pytest
 from coordinator_server.api import array_answer
 from coordinator_server.api.array_answer import ArrayAnswer
 from coordinator_server.api.in_turns import AT_ONCE, LONGEST_MS, InTurns
+from coordinator_server.api.memory import GROWTH, Growth
 from coordinator_server.clock import ManualClock
 from protocol.api_keys import ApiKey
 from protocol.codec import part_encoder
@@ -15,7 +16,7 @@ from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRe
 from tests.support.groups import Asked
 
 
-def must_not_fail(bug: Exception) -> None:
+def must_not_fail(bug: BaseException) -> None:
     raise bug
 
 
@@ -64,7 +65,7 @@ def test_what_a_step_adds_comes_before_the_steps_that_are_left() -> None:
 
 
 def test_a_step_that_raises_is_told_and_is_the_last() -> None:
-    bugs: list[Exception] = []
+    bugs: list[BaseException] = []
     work = InTurns(ManualClock(), bugs.append)
     done: list[int] = []
 
@@ -107,3 +108,80 @@ def test_an_answer_that_gets_too_large_ends_its_connection(
         answer.put(number, write("x" * 99))
     assert call.disconnected == "an answer of more than 1000 bytes"
     assert call.is_parked
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), MemoryError()])
+async def test_a_step_that_raises_anything_is_told_and_later_steps_can_be_taken(
+    error: BaseException,
+) -> None:
+    told: list[BaseException] = []
+    done: list[int] = []
+
+    def steps() -> Iterator[None]:
+        yield
+        raise error
+
+    work = InTurns(ManualClock(), told.append)
+    work.add(steps())
+    assert told == [error]
+    work.add(map(done.append, [1]))
+    assert done == [1]
+
+
+async def test_steps_that_cannot_go_on_later_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[BaseException] = []
+
+    def long_work() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("coordinator_server.api.in_turns.long_work", long_work)
+    work = InTurns(ManualClock(), told.append)
+    work.add(iter(range(2 * AT_ONCE)))
+    assert [type(error) for error in told] == [MemoryError]
+
+
+async def test_a_response_that_grows_waits_for_memory_and_goes_on() -> None:
+    allowed: list[Callable[[], None]] = []
+    sizes: list[int] = []
+
+    def may_grow(size: int, go_on: Callable[[], None]) -> bool:
+        sizes.append(size)
+        allowed.append(go_on)
+        return len(sizes) != 2
+
+    work = InTurns(ManualClock(), must_not_fail, may_grow)
+    done: list[int] = []
+
+    def step(number: int) -> None:
+        done.append(number)
+        work.size += GROWTH // 2
+
+    work.add(map(step, range(5)))
+    assert (sizes, done) == ([0, GROWTH], [0, 1])
+    await asyncio.sleep(0)
+    assert done == [0, 1]
+    allowed[-1]()
+    await asyncio.sleep(0)
+    assert (sizes, done) == ([0, GROWTH, 2 * GROWTH], [0, 1, 2, 3, 4])
+
+
+async def test_growth_waits_until_there_is_memory() -> None:
+    call = Asked(version=0)
+    allowed: list[Callable[[], None]] = []
+
+    def may_grow(_size: int, go_on: Callable[[], None]) -> bool:
+        allowed.append(go_on)
+        return False
+
+    call.may_grow = may_grow  # type: ignore[method-assign, assignment]
+    growth = Growth(call)
+    assert not growth.is_due(GROWTH - 1)
+    await growth.grown(GROWTH - 1)
+    assert not allowed
+    waiting = asyncio.create_task(growth.grown(GROWTH))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    assert not growth.is_due(2 * GROWTH - 1)
+    allowed[0]()
+    await waiting
+    allowed[0]()

@@ -6,7 +6,10 @@ import pytest
 
 from coordinator_server.api import list_offsets
 from coordinator_server.api.services import Services
+from coordinator_server.pace import LONGEST_MS
 from coordinator_server.ports import Operation, Resource
+from protocol.api_keys import ApiKey
+from protocol.codec import response_encoder
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -16,6 +19,7 @@ from protocol.messages.list_offsets import (
 )
 from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics, produced
+from tests.support.pace import Hurrying, pieces
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
@@ -34,6 +38,7 @@ async def ask(
 ) -> list[ListOffsetsPartitionResponse]:
     request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=list(partitions))])
     response = await list_offsets.handle(FakeCall(version), request, services)
+    assert response is not None
     (answered,) = response.topics
     assert answered.name == topic
     return answered.partitions
@@ -156,3 +161,41 @@ async def test_describe_on_the_topic_is_needed(tmp_path: Path) -> None:
 async def test_the_log_of_the_offsets_topic_is_not_for_clients(services: Services) -> None:
     (answer,) = await ask(services, at(LATEST), topic="__consumer_offsets")
     assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+async def encoded(version: int, services: Services, request: ListOffsetsRequest) -> bytes:
+    call = FakeCall(version, int(ApiKey.LIST_OFFSETS))
+    response = await list_offsets.handle(call, request, services)
+    if response is not None:
+        return response_encoder(ApiKey.LIST_OFFSETS, version)(response)
+    (body,) = call.answers
+    assert isinstance(body, bytes)
+    return body
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("version", range(1, 11))
+async def test_a_large_answer_in_pieces_has_the_same_bytes(
+    services: Services, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    topics = [
+        ListOffsetsTopic(name="orders", partitions=[at(LATEST, index) for index in range(500)]),
+        ListOffsetsTopic(name="unknown", partitions=[at(EARLIEST)]),
+        ListOffsetsTopic(name="empty"),
+    ]
+    request = ListOffsetsRequest(topics=topics)
+    in_pieces = await encoded(version, services, request)
+    monkeypatch.setattr(list_offsets, "SMALL", 100_000)
+    assert in_pieces == await encoded(version, services, request)
+
+
+async def test_a_large_answer_is_made_in_several_turns(tmp_path: Path) -> None:
+    services = fake_services(make_topics(tmp_path))
+    partitions = [at(LATEST, index) for index in range(10_000)]
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="none", partitions=partitions)])
+    call = FakeCall(7, int(ApiKey.LIST_OFFSETS))
+    services.clock = Hurrying()
+    turns = await pieces(list_offsets.handle(call, request, services))
+    assert len(call.answers) == 1
+    # Every partition is counted, answered and encoded.
+    assert turns > 2 * 10_000 // LONGEST_MS

@@ -1,5 +1,6 @@
 """Metadata names the one node, and answers topics as Kafka 4.1 does."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from structlog.testing import capture_logs
 from coordinator_server.api import metadata
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
+from protocol.api_keys import ApiKey
+from protocol.codec import response_decoder
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
     MetadataRequest,
@@ -46,7 +49,13 @@ def ask(
         include_topic_authorized_operations=topic_operations,
         include_cluster_authorized_operations=cluster_operations,
     )
-    return metadata.handle(FakeCall(version), request, services)
+    call = FakeCall(version, int(ApiKey.METADATA))
+    response = asyncio.run(metadata.handle(call, request, services))
+    if response is not None:
+        return response
+    (body,) = call.answers
+    decoded: MetadataResponse = response_decoder(ApiKey.METADATA, version)(body, 0, len(body))
+    return decoded
 
 
 def only(response: MetadataResponse) -> MetadataResponseTopic:

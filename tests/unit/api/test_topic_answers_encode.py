@@ -1,5 +1,6 @@
 """The answers of the topic APIs can be written in every version that is announced."""
 
+import asyncio
 import inspect
 from importlib import import_module
 from pathlib import Path
@@ -105,7 +106,7 @@ def test_a_name_as_long_as_the_protocol_allows_can_be_refused(
     services: Services, version: int
 ) -> None:
     request = CreateTopicsRequest(topics=[CreatableTopic("x" * 32_767, 1, 1)])
-    response = create_topics.handle(FakeCall(version), request, services)
+    response = asyncio.run(create_topics.handle(FakeCall(version), request, services))
     assert response.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert response_encoder(ApiKey.CREATE_TOPICS, version)(response)
 

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator_server.group.effects import Fetched, Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Event
-from coordinator_server.runtime.tenure import _resolve
+from coordinator_server.runtime.answering import resolve
 from protocol.errors import ErrorCode
 from tests.support.conversation import Conversation, heartbeat, request
 
@@ -50,7 +50,7 @@ def test_what_the_protocol_cannot_carry_is_answered_with_an_error(
 
     talk.coordinator.script = script
     talk.send(asked)
-    _resolve(tokens[0], result)
+    resolve(tokens[0], result)
     (answer,) = talk.answers()
     assert answer[:4] == b"\0\0\0\1"
     assert [report[0] for report in talk.reports] == ["request_failed"]

@@ -61,6 +61,12 @@ def test_what_is_no_utf_8_is_a_wrong_argument() -> None:
     assert ended("groups", "why", b"\xff") == (2, "error: '\\udcff': expected UTF-8\n")
 
 
+@pytest.mark.parametrize("command", ["dump", "verify"])
+def test_a_path_that_the_system_refuses_is_an_error_in_words(command: str) -> None:
+    name = "x" * 300
+    assert ended("log", command, name) == (1, f"error: {name}: File name too long\n")
+
+
 def cannot_run(*settings: str | Path) -> str:
     """Why a server does not start, by its log."""
     code, log = ended("run", "--listeners", "PLAINTEXT://127.0.0.1:0", *settings)

@@ -203,6 +203,8 @@ def test_whoever_has_no_member_id_is_named_by_what_is_known(
         (["delete", "g"], 2, "this needs the server's admin.token"),
         (["kick", "g"], 2, "expected either MEMBER or --instance"),
         (["delete", "g", "--token-file", "/nope"], 2, "--token-file /nope: No such file"),
+        (["delete", "g", "--token-file", "/dev/zero"], 2, "/dev/zero: more than 65536 characters"),
+        (["delete", "g", "--token-file", "/dev/null"], 2, "/dev/null: empty, expected a token"),
         (["reset", "a/b", "--all-topics", "--to-latest"], 2, "they need --bootstrap-server"),
         (["reset", "busy", "--all-topics", "--to-offset", "1"], 1, "group 'busy' is Stable"),
     ],

@@ -7,6 +7,7 @@ from coordinator_server.config.listeners import Listener
 from coordinator_server.net.auth import Anonymous
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
+from coordinator_server.net.memory import MemoryBudget
 from coordinator_server.observe.counters import Counters
 from coordinator_server.soon import SoonInLoop
 from tests.support.groups import FakeCoordinator, group_services
@@ -17,7 +18,7 @@ from tests.support.listening import SettableClock, Start, World, alive
 async def start() -> AsyncIterator[Start]:
     worlds: list[World] = []
 
-    async def _start(**config: Any) -> World:
+    async def _start(memory: MemoryBudget | None = None, **config: Any) -> World:
         coordinator, counters, clock = FakeCoordinator(alive), Counters(), SettableClock()
         reports: list[tuple[str, dict[str, Any]]] = []
         defaults = {
@@ -31,6 +32,7 @@ async def start() -> AsyncIterator[Start]:
             services,
             counters,
             lambda event, **fields: reports.append((event, fields)),
+            memory=memory or MemoryBudget(),
         )
         server = SocketServer(context, Anonymous(), clock, SoonInLoop())
         await server.serve()

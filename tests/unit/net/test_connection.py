@@ -13,8 +13,10 @@ from coordinator_server.api import registry
 from coordinator_server.group.effects import Joined
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.limits import SPARE_FILES
-from coordinator_server.net.session import READ_AHEAD
+from coordinator_server.net.request_buffer import READ_AHEAD
+from coordinator_server.net.session import Session
 from coordinator_server.net.turns import Turns
+from coordinator_server.ports import ANONYMOUS, Principal
 from tests.support.conversation import FIND_COORDINATOR, HEARTBEAT, heartbeat, join, request
 from tests.support.groups import FakeCoordinator
 from tests.support.listening import Start
@@ -137,6 +139,75 @@ async def test_idle_connections_are_closed_and_busy_ones_are_not(start: Start) -
     assert (await busy.receive())[3] == 3
 
 
+@pytest.mark.interpreted
+async def test_idle_connections_are_closed_though_one_of_them_cannot_be_looked_at(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await start(connections_max_idle_ms=1_000)
+    clients = [await world.connect() for _ in range(5)]
+    for client in clients:
+        client.send(heartbeat(1))
+        await client.receive()
+    broken = next(iter(world.server._hub.connections))
+    look = Connection.close_if_idle
+
+    def fail_for_one(self: Connection, now_ms: int, limit_ms: int) -> None:
+        if self is broken:
+            raise RuntimeError("planted")
+        look(self, now_ms, limit_ms)
+
+    monkeypatch.setattr(Connection, "close_if_idle", fail_for_one)
+    world.clock.now += 1_001
+    world.server._close_idle()
+    for client in clients:
+        assert await client.is_closed()
+    assert world.counters.connections_closed == {"failed": 1, "idle": 4}
+
+
+@pytest.mark.interpreted
+async def test_idle_connections_are_looked_for_again_after_a_look_has_failed(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await start(connections_max_idle_ms=1_000)
+    client = await world.connect()
+    client.send(heartbeat(1))
+    await client.receive()
+    before = world.server._sweep
+
+    def fail() -> int:
+        raise MemoryError("planted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.clock, "monotonic_ms", fail)
+        with pytest.raises(MemoryError):
+            world.server._close_idle()
+    assert world.server._sweep is not before
+    world.clock.now += 1_001
+    assert await client.is_closed(), "the timer rings after 50 ms"
+
+
+@pytest.mark.interpreted
+async def test_a_late_answer_that_cannot_be_sent_ends_its_connection(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await start()
+    parked, healthy = await world.connect(), await world.connect()
+    parked.send(join())
+    await world.until(lambda: len(world.coordinator.submitted) == 1)
+    ((_, event),) = world.coordinator.submitted
+
+    def fail(_turns: Turns, _connection: Connection) -> None:
+        raise RuntimeError("planted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Turns, "add", fail)
+        event.token.resolve(JOINED)
+    assert await parked.is_closed()
+    assert world.counters.connections_closed == {"failed": 1}
+    healthy.send(heartbeat(2))
+    assert (await healthy.receive())[3] == 2
+
+
 async def test_connections_above_the_limits_are_refused(start: Start) -> None:
     world = await start(max_connections=2, max_connections_per_ip=1)
     first = await world.connect()
@@ -166,10 +237,10 @@ async def test_connections_that_would_take_the_last_files_are_refused_with_one_l
     assert refused >= 15
     assert refused + world.server.connections == 60
     ((event, fields),) = world.reports
-    assert (event, fields["limit"], fields["count"]) == ("connection_refused", "open files", 1)
+    assert (event, fields["limit"]) == ("connection_refused", "open files")
     world.clock.now += 1_000
     assert await (await world.connect()).is_closed()
-    assert world.reports[1][1]["count"] == refused
+    assert world.reports[1][1]["suppressed"] == refused - 1
 
 
 async def test_a_peer_that_is_reset_leaves_nothing_behind(start: Start) -> None:
@@ -262,18 +333,6 @@ async def test_what_is_put_off_has_a_bound(start: Start, monkeypatch: pytest.Mon
     assert READ_AHEAD < len(connection._put_off) < 10 * READ_AHEAD
 
 
-async def test_a_request_that_was_put_off_is_served_though_its_client_has_gone(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    no_time(monkeypatch)
-    monkeypatch.setattr(Turns, "add", lambda _self, _connection: None)
-    world = await start()
-    client = await world.connect()
-    client.send(heartbeat(1))
-    client.close()
-    await world.until(lambda: len(world.coordinator.submitted) == 1)
-
-
 async def test_an_answer_in_parts_arrives_whole(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,3 +345,76 @@ async def test_an_answer_in_parts_arrives_whole(
     client.send(request(FIND_COORDINATOR, 2, 1, key="g"), request(FIND_COORDINATOR, 2, 2, key="g"))
     for number in (1, 2):
         assert await client.receive() == struct.pack(">i", number) + b"".join(parts)
+
+
+@pytest.mark.interpreted
+async def test_a_connection_that_cannot_begin_is_closed_and_leaves_its_place(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await start(max_connections=1)
+
+    class Failing:
+        def principal(self, *_: object) -> None:
+            raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.server._hub, "authenticator", Failing())
+        client = await world.connect()
+        assert await client.is_closed()
+    assert world.counters.connections == 0
+    client = await world.connect()
+    client.send(heartbeat(1))
+    assert (await client.receive())[3] == 1
+
+
+class Refusing:
+    """An authenticator that raises for the first connection."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def principal(self, _listener: str, _host: str) -> Principal | None:
+        self.asked += 1
+        if self.asked == 1:
+            raise RuntimeError("planted")
+        return ANONYMOUS
+
+
+async def test_a_connection_that_cannot_begin_is_closed_and_its_place_is_free(start: Start) -> None:
+    world = await start(max_connections=1)
+    authenticator = world.server._hub.authenticator = Refusing()
+    assert await (await world.connect()).is_closed()
+    assert [event for event, _ in world.reports] == ["connection_failed"]
+    client = await world.connect()
+    client.send(heartbeat(1))
+    assert (await client.receive())[3] == 1
+    assert world.server.connections == 1
+    assert authenticator.asked == 2, "not once for each connection"
+
+
+@pytest.mark.interpreted
+async def test_what_raises_for_one_client_ends_its_connection_alone(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await start(max_connections=2)
+    healthy, hostile = await world.connect(), await world.connect()
+    for client in (healthy, hostile):
+        client.send(heartbeat(1))
+        await client.receive()
+    original = Session.receive
+
+    def receive(self: Session, data: bytes, now_ms: int) -> None:
+        if b"planted" in data:
+            raise MemoryError("planted")
+        original(self, data, now_ms)
+
+    monkeypatch.setattr(Session, "receive", receive)
+    hostile.send(b"planted")
+    assert await hostile.is_closed()
+    await world.until(lambda: world.server.connections == 1)
+    healthy.send(heartbeat(2))
+    assert (await healthy.receive())[3] == 2
+    assert world.counters.connections_closed == {"failed": 1}
+    ((event, fields),) = world.reports
+    assert (event, fields["error"]) == ("connection_failed", "MemoryError('planted')")
+    await world.connect()

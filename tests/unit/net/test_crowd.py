@@ -1,6 +1,7 @@
 """Connections of a crowd rest until something comes, and few at once go on."""
 
 import asyncio
+import select
 import socket
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,6 +17,8 @@ class Member(Resting):
     def __init__(self) -> None:
         self.rests = False
         self.woken = 0
+        self.fails = False
+        self.errors: list[str] = []
         self.ours, self.client = socket.socketpair()
 
     def rest(self) -> int:
@@ -25,6 +28,11 @@ class Member(Resting):
     def wake_up(self) -> None:
         self.rests = False
         self.woken += 1
+        if self.fails:
+            raise RuntimeError("planted")
+
+    def failed(self, error: BaseException) -> None:
+        self.errors.append(repr(error))
 
     def close(self) -> None:
         self.ours.close()
@@ -136,3 +144,46 @@ async def test_who_is_closed_is_forgotten_and_its_number_may_be_given_away(
     crowd.add(one)
     await turns()
     assert one.woken == 1
+
+
+async def test_one_that_raises_when_it_is_woken_keeps_none_of_the_others_asleep(
+    crowd: Crowd, members: list[Member]
+) -> None:
+    some = members[:5]
+    for member in some:
+        crowd.add(member)
+        member.fails = member is some[1]
+        member.client.send(b"?")
+    await turns()
+    assert [member.woken for member in some] == [1, 1, 1, 1, 1]
+    assert [member.errors for member in some] == [[], ["RuntimeError('planted')"], [], [], []]
+
+
+async def test_one_that_cannot_be_watched_is_left_to_the_loop(
+    crowd: Crowd, members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = members[:2]
+    crowd.add(one)
+    monkeypatch.setattr(other, "rest", lambda: 1 << 20)  # a descriptor that is not open
+    crowd.add(other)
+    assert (one.rests, one.woken, other.woken) == (True, 0, 1)
+    one.client.send(b"?")
+    await turns()
+    assert one.woken == 1
+
+
+async def test_where_there_is_no_descriptor_to_watch_with_nobody_rests_until_there_is_one(
+    crowd: Crowd, members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left() -> None:
+        raise OSError(24, "Too many open files")
+
+    one, other = members[:2]
+    with monkeypatch.context() as patched:
+        patched.setattr(select, "epoll", none_left)
+        crowd.add(one)
+    crowd.add(other)
+    assert (one.rests, other.rests) == (False, True)
+    other.client.send(b"?")
+    await turns()
+    assert other.woken == 1

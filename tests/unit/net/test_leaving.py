@@ -1,6 +1,8 @@
-"""What a client has sent before it went is served, as in Kafka: with acks=0 nobody waits for it."""
+"""Requests of a client that has disconnected: those with an effect are served, as in Kafka."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -8,11 +10,16 @@ import pytest
 
 from coordinator_server.api import registry
 from coordinator_server.net import leaving
+from coordinator_server.net.memory import MemoryBudget
 from coordinator_server.net.session import MOST_AT_ONCE
+from coordinator_server.net.turns import Turns
 from protocol.api_keys import ApiKey
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from tests.support.conversation import (
     FIND,
-    FIND_COORDINATOR,
     heartbeat,
     join,
     replaced,
@@ -20,12 +27,21 @@ from tests.support.conversation import (
 )
 from tests.support.listening import Client, Start, World
 
+LEAVE_GROUP, OFFSET_DELETE = 13, 47
+SLOW = request(OFFSET_DELETE, 0, group_id="g")
+"""A request with an effect, which `Slow` handles."""
+
+
+def leave(correlation_id: int) -> bytes:
+    """A request with an effect, which is served at once."""
+    return request(LEAVE_GROUP, 1, correlation_id, group_id="g", member_id="m")
+
 
 class Slow:
-    """A handler that ends when it is let go; FindCoordinator's, or another one's."""
+    """A handler that ends when it is let go; OffsetDelete's, or another one's."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, api_key: int = FIND_COORDINATOR, version: int = 2
+        self, monkeypatch: pytest.MonkeyPatch, api_key: int = OFFSET_DELETE, version: int = 0
     ) -> None:
         self.begun: list[Any] = []
         self.ended: list[str] = []
@@ -64,7 +80,7 @@ async def test_a_request_runs_on_and_those_behind_it_are_served_when_their_clien
     slow, world = Slow(monkeypatch), await start()
     client = await world.connect()
     many = 3 * MOST_AT_ONCE
-    client.send(FIND, FIND, *(heartbeat(number) for number in range(many)))
+    client.send(SLOW, SLOW, *(leave(number) for number in range(many)))
     await gone(world, client, lambda: len(slow.begun) == 1)
     slow.may_end.set()
     await world.until(lambda: left(world) == 0)
@@ -82,11 +98,11 @@ async def test_what_is_of_use_to_its_client_alone_ends_with_it_and_holds_up_noth
     slow, world = Slow(monkeypatch, api_key, version), await start()
     client = await world.connect()
     asked = request(api_key, version)
-    client.send(asked, join(), heartbeat(3), asked, join(), heartbeat(6))
+    client.send(asked, join(), leave(3), asked, heartbeat(5), join(), leave(6))
     await gone(world, client, lambda: len(slow.begun) == 1)
     await world.until(lambda: left(world) == 0 and slow.ended == ["cancelled"])
     assert len(slow.begun) == 1
-    assert len(world.coordinator.submitted) == 4
+    assert [type(event).__name__ for _, event in world.coordinator.submitted] == ["Leave"] * 2
 
 
 async def test_what_is_left_of_clients_keeps_their_places(
@@ -94,7 +110,7 @@ async def test_what_is_left_of_clients_keeps_their_places(
 ) -> None:
     slow, world = Slow(monkeypatch), await start(max_connections=1)
     client = await world.connect()
-    client.send(FIND)
+    client.send(SLOW)
     await gone(world, client, lambda: len(slow.begun) == 1)
     assert await (await world.connect()).is_closed()
     slow.may_end.set()
@@ -104,13 +120,49 @@ async def test_what_is_left_of_clients_keeps_their_places(
     assert (await again.receive())[3] == 2
 
 
+async def test_a_large_request_counts_until_it_is_served_though_its_client_has_gone(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, world = Slow(monkeypatch), await start(memory=MemoryBudget(1 << 24))
+    memory = world.context.memory
+    indexes = [OffsetDeleteRequestPartition(partition_index=i) for i in range(10_000)]
+    topics = [OffsetDeleteRequestTopic(name="t", partitions=indexes)]
+    client = await world.connect()
+    client.send(request(OFFSET_DELETE, 0, group_id="g", topics=topics), heartbeat(2), leave(3)[:9])
+    await gone(world, client, lambda: len(slow.begun) == 1)
+    held = memory.used
+    assert held > 1 << 20
+    slow.may_end.set()
+    await world.until(lambda: left(world) == 0)
+    assert (memory.used, memory.holders, memory.waiting) == (0, set(), 0)
+
+
+async def test_what_is_dropped_of_a_client_that_has_gone_counts_no_more(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, world = Slow(monkeypatch), await start(memory=MemoryBudget(1 << 24))
+    memory = world.context.memory
+    client = await world.connect()
+    begun = leave(3)[:9]
+    client.send(SLOW, *(heartbeat(number) for number in range(500)), leave(2), begun)
+    await world.until(lambda: len(slow.begun) == 1)
+    (connection,) = world.server._hub.connections
+    assert connection._session is not None
+    assert connection._count(connection._session).held > 500 * len(heartbeat(1))
+    await gone(world, client, lambda: True)
+    assert memory.used == len(leave(2))
+    slow.may_end.set()
+    await world.until(lambda: left(world) == 0)
+    assert memory.used == 0
+
+
 async def test_what_takes_too_long_after_its_client_has_gone_is_given_up(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leaving, "LONGEST_SECONDS", 0.0)
     slow, world = Slow(monkeypatch), await start()
     client = await world.connect()
-    client.send(FIND, heartbeat(2))
+    client.send(SLOW, leave(2))
     await gone(world, client, lambda: len(slow.begun) == 1)
     await world.until(lambda: left(world) == 0 and slow.ended == ["cancelled"])
     assert not world.coordinator.submitted
@@ -121,7 +173,7 @@ async def test_a_server_that_stops_begins_no_further_request_of_a_client_that_ha
 ) -> None:
     slow, world = Slow(monkeypatch), await start()
     client = await world.connect()
-    client.send(FIND, heartbeat(2))
+    client.send(SLOW, leave(2))
     await gone(world, client, lambda: len(slow.begun) == 1)
     closing = asyncio.create_task(world.server.close(10))
     await asyncio.sleep(0)
@@ -136,7 +188,7 @@ async def test_a_server_that_stops_gives_up_what_goes_on_too_long(
 ) -> None:
     slow, world = Slow(monkeypatch), await start()
     client = await world.connect()
-    client.send(FIND)
+    client.send(SLOW)
     await gone(world, client, lambda: len(slow.begun) == 1)
     await world.server.close(0)
     await world.until(lambda: slow.ended == ["cancelled"])
@@ -159,3 +211,61 @@ async def test_nothing_is_served_behind_a_request_that_ended_its_session(
     await world.until(lambda: world.server.connections == 0)
     assert not world.coordinator.submitted
     assert [event for event, _ in world.reports] == ["session_ended"]
+
+
+async def test_bytes_that_were_put_off_are_not_served_while_the_connection_is_closed(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Turns, "has_time", lambda *_: False)
+    monkeypatch.setattr(Turns, "add", lambda _self, _connection: None)
+    monkeypatch.setattr(Turns, "add_last", lambda _self, _connection: None)
+    world = await start()
+    client = await world.connect()
+    client.send(leave(1), heartbeat(2), leave(3))
+    client.close()
+    await world.until(lambda: left(world) == 1)
+    assert not world.coordinator.submitted
+    (leaving,) = world.server._hub.leaving
+    leaving.flush()
+    assert [type(event).__name__ for _, event in world.coordinator.submitted] == ["Leave"] * 2
+    assert left(world) == 0
+
+
+async def test_a_client_that_resets_its_connection_leaves_no_work_without_effect(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, world = Slow(monkeypatch), await start()
+    client = await world.connect()
+    client.send(SLOW, *(heartbeat(number) for number in range(1_000)))
+    await world.until(lambda: len(slow.begun) == 1)
+    raw = client.writer.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.writer.transport.abort()
+    await world.until(lambda: world.server.connections == 0)
+    (leaving,) = world.server._hub.leaving
+    assert not leaving._session._waiting
+    slow.may_end.set()
+    await world.until(lambda: left(world) == 0)
+    assert (slow.ended, world.coordinator.submitted) == (["done"], [])
+
+
+async def test_what_is_left_of_a_client_and_raises_gives_its_place_free(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(*_: Any) -> None:
+        raise RuntimeError("planted")
+
+    slow, world = Slow(monkeypatch), await start(max_connections=1)
+    client = await world.connect()
+    client.send(SLOW, leave(2))
+    await world.until(lambda: len(slow.begun) == 1)
+    (connection,) = world.server._hub.connections
+    monkeypatch.setattr(type(connection._session), "leave", raises)
+    client.close()
+    await world.until(lambda: world.server.connections == 0)
+    assert left(world) == 0
+    assert [event for event, _ in world.reports] == ["connection_failed"]
+    monkeypatch.undo()
+    again = await world.connect()
+    again.send(heartbeat(3))
+    assert (await again.receive())[3] == 3

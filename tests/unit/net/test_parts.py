@@ -7,7 +7,7 @@ import pytest
 from coordinator_server.config.listeners import Listener
 from coordinator_server.net.auth import AllowAll, Anonymous, Unlimited
 from coordinator_server.net.directory import StaticDirectory, WorkersDirectory
-from coordinator_server.net.limits import OPEN_FILES, ConnectionLimits, RefusalLines
+from coordinator_server.net.limits import OPEN_FILES, ConnectionLimits
 from coordinator_server.net.peer import peer_host
 from coordinator_server.ports import (
     ANONYMOUS,
@@ -83,16 +83,6 @@ def test_the_number_of_a_connection_is_asked_for_when_half_of_the_files_left_may
     assert refused == [None] * 860 + [OPEN_FILES] * 140
     assert asked[:3] == [100, 531, 746]
     assert len(asked) < 160
-
-
-def test_refused_connections_are_told_of_once_a_second_and_counted() -> None:
-    lines: list[tuple[str, int]] = []
-    refusals = RefusalLines(
-        lambda _event, **fields: lines.append((fields["limit"], fields["count"]))
-    )
-    for limit, now_ms in (("a", 0), ("a", 1), ("b", 2), ("a", 999), ("a", 1_000), ("a", 2_000)):
-        refusals.refused(limit, "/10.0.0.1", now_ms)
-    assert lines == [("a", 1), ("b", 1), ("a", 3), ("a", 1)]
 
 
 @pytest.mark.parametrize(

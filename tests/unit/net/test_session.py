@@ -10,7 +10,8 @@ from coordinator_server.api import heartbeat as heartbeat_api
 from coordinator_server.api import registry
 from coordinator_server.group.effects import DONE, Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Event
-from coordinator_server.net.session import MOST_AT_ONCE, READ_AHEAD, WRITE_AHEAD
+from coordinator_server.net.request_buffer import READ_AHEAD
+from coordinator_server.net.session import MOST_AT_ONCE, WRITE_AHEAD
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.frames import framed

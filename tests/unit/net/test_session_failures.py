@@ -1,5 +1,6 @@
 """What becomes of a session when a handler, a decoder or an encoder fails."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -8,6 +9,7 @@ from coordinator_server.api import registry
 from coordinator_server.group.effects import DONE, Result
 from coordinator_server.group.events import Event
 from coordinator_server.net.call import Late, SessionCall
+from coordinator_server.observe.line_limit import LineLimiter
 from protocol.errors import ErrorCode
 from tests.support.conversation import (
     FIND,
@@ -50,6 +52,54 @@ def test_a_handler_that_raises_is_answered_for_and_the_session_goes_on(
     assert "test_session_failures.py" in fields["where"]
     talk.send(heartbeat(2))
     assert len(talk.answers()) == 1
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), MemoryError()])
+async def test_a_task_that_ends_with_an_error_or_is_cancelled_by_nobody_answers_its_request(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    async def broken(*_: Any) -> None:
+        raise error
+
+    replaced(monkeypatch, broken, is_async=True)
+    talk.send(FIND)
+    await talk.running.pop()
+    ((_, response),) = talk.answered(FIND_COORDINATOR, 2)
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    talk.send(heartbeat(2))
+    assert len(talk.answers()) == 1
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), MemoryError()])
+def test_an_error_while_an_answer_is_encoded_is_answered_for_whatever_it_is(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    calls = []
+    replaced(monkeypatch, lambda call, *_: calls.append(call))
+    talk.send(FIND)
+
+    class Response:
+        def __getattr__(self, name: str) -> Any:
+            raise error if name != "error_code" else AttributeError
+
+    (call,) = calls
+    call.answer(Response())
+    ((_, response),) = talk.answered(FIND_COORDINATOR, 2)
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+async def test_a_request_whose_task_is_cancelled_with_its_session_is_not_reported(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cancelled(*_: Any) -> None:
+        talk.session.abandon()
+        raise asyncio.CancelledError
+
+    replaced(monkeypatch, cancelled, is_async=True)
+    talk.send(FIND)
+    with pytest.raises(asyncio.CancelledError):
+        await talk.running.pop()
+    assert talk.reports == []
 
 
 def test_a_response_that_cannot_be_encoded_does_not_harm_whoever_made_it(
@@ -102,6 +152,19 @@ def test_a_decoder_that_fails_ends_its_session_only(
     assert len(talk.answers()) == 1
     assert talk.ended() == "undecodable"
     assert talk.counters.frames_refused == {"undecodable": 1}
+
+
+@pytest.mark.interpreted
+def test_a_session_that_ends_outside_its_turn_wakes_its_connection_before_it_is_reported(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("the log is full")
+
+    monkeypatch.setattr(LineLimiter, "report", fail)
+    with pytest.raises(OSError, match="the log is full"):
+        talk.session.end("planted", "outside of a request")
+    assert (talk.ended(), talk.woken) == ("planted", 1)
 
 
 def test_an_error_that_must_not_be_answered_ends_the_session(

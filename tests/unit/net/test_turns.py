@@ -11,9 +11,12 @@ from coordinator_server.clock import ManualClock
 from coordinator_server.net.crowd import AWAKE
 from coordinator_server.net.turns import (
     CROWDED,
+    LEAST_SHARE,
     LONGEST_MS,
     LOOKS_EVERY,
     MOST_PER_TURN,
+    MOST_SHARE,
+    SHARED,
     Flushed,
     Turns,
 )
@@ -28,6 +31,18 @@ def clock() -> ManualClock:
 @pytest.fixture
 def turns(clock: ManualClock) -> Turns:
     return Turns(SoonInLoop(), clock)
+
+
+class FailingClock(ManualClock):
+    """Raises once, when it is told to."""
+
+    fails = False
+
+    def monotonic_ms(self) -> int:
+        if self.fails:
+            self.fails = False
+            raise MemoryError
+        return super().monotonic_ms()
 
 
 class Counting(Flushed):
@@ -54,6 +69,24 @@ class Counting(Flushed):
 
     def wake_up(self) -> None:
         raise AssertionError("nothing has come")
+
+    def failed(self, error: BaseException) -> None:
+        raise error
+
+
+class Failing(Counting):
+    """A connection that raises."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self.errors: list[str] = []
+
+    def flush(self) -> bool:
+        super().flush()
+        raise RuntimeError("planted")
+
+    def failed(self, error: BaseException) -> None:
+        self.errors.append(repr(error))
 
 
 async def flushed_by_turns(turns: Turns, connections: list[Counting]) -> list[int]:
@@ -105,6 +138,18 @@ async def test_who_asks_again_while_it_goes_on_has_to_get_in_line(turns: Turns) 
     assert order == ["a", "b", "a", "b", "a"]
 
 
+async def test_an_error_of_the_turn_itself_leaves_the_rest_for_the_next_turn() -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    clock = FailingClock()
+    turns, connection = Turns(SoonInLoop(), clock), Counting(clock)
+    turns.add(connection)
+    clock.fails = True
+    await asyncio.sleep(0)
+    assert (clock.fails, connection.flushed) == (False, 0)
+    await asyncio.sleep(0)
+    assert connection.flushed == 1
+
+
 async def test_requests_have_time_until_the_turn_has_lasted_long_enough(turns: Turns) -> None:
     who = Counting(ManualClock())
     assert turns.has_time(who, 1_000)
@@ -148,3 +193,60 @@ async def test_a_crowd_of_which_everybody_is_heard_or_closed_does_not_rest(
     next_crowd = [Counting(clock) for _ in range(AWAKE)]
     await flushed_by_turns(turns, next_crowd)
     assert not any(each.rests for each in crowd + next_crowd)
+
+
+async def test_a_connection_that_raises_ends_and_the_others_have_their_turn(
+    turns: Turns, clock: ManualClock
+) -> None:
+    failing, others = Failing(clock), [Counting(clock) for _ in range(3)]
+    for each in (others[0], failing, *others[1:]):
+        turns.add(each)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [each.flushed for each in others] == [1, 1, 1]
+    assert failing.errors == ["RuntimeError('planted')"]
+    turns.add(others[0])
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert others[0].flushed == 2
+
+
+async def test_the_more_connections_wait_the_fewer_requests_each_serves_in_its_turn(
+    turns: Turns, clock: ManualClock
+) -> None:
+    shares: dict[int, set[int]] = {}
+
+    class Sharing(Counting):
+        def flush(self) -> bool:
+            shares.setdefault(number, set()).add(turns.share)
+            return super().flush()
+
+    for number in (1, 15, 200):
+        await flushed_by_turns(turns, [Sharing(clock) for _ in range(number)])
+    assert shares == {1: {MOST_SHARE}, 15: {SHARED // 16}, 200: {LEAST_SHARE}}
+
+
+async def test_clients_that_have_gone_are_served_in_the_time_that_others_leave(
+    turns: Turns, clock: ManualClock
+) -> None:
+    order: list[str] = []
+
+    class Named(Counting):
+        def __init__(self, name: str, takes_ms: int) -> None:
+            super().__init__(clock, takes_ms)
+            self.name = name
+
+        def flush(self) -> bool:
+            order.append(self.name)
+            return super().flush()
+
+    for number in range(3):
+        turns.add_last(Named("gone", takes_ms=2))
+        turns.add(Named(f"here{number}", takes_ms=0))
+    await asyncio.sleep(0)
+    assert order == ["here0", "here1", "here2", "gone", "gone"]
+    turns.add_last(Named("gone", takes_ms=2))
+    for number in range(LOOKS_EVERY):
+        turns.add(Named(f"more{number}", takes_ms=1))
+    await asyncio.sleep(0)
+    assert order[5:] == ["more0", "more1", "more2", "more3", "gone"], "one goes on in any case"

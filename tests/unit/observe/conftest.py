@@ -27,6 +27,7 @@ from coordinator_server.observe.status import (
     GroupSummary,
     MemberStatus,
     OffsetStatus,
+    Unserved,
 )
 from tests.support.served import Served
 from tests.support.web import fake_side
@@ -94,11 +95,18 @@ class FakeStatus:
     def __init__(self) -> None:
         self.states: dict[str, int] = {"active": 50}
         self.loads: dict[int, tuple[int, int]] = {}
+        self.not_serving: list[Unserved] = []
         self.summaries: dict[str, GroupSummary] = {"orders": SUMMARY}
         self.committed: list[OffsetStatus] = []
 
     def partitions(self) -> Mapping[str, int]:
         return self.states
+
+    def unserved(self) -> list[Unserved]:
+        return self.not_serving
+
+    def max_groups(self) -> int:
+        return 1_000_000
 
     def loading(self) -> Mapping[int, tuple[int, int]]:
         return self.loads

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Callable
 from typing import Never
 
@@ -11,19 +12,23 @@ def _broken(observation: Observation) -> Never:
     raise RuntimeError("broken")
 
 
+def _cancelled(observation: Observation) -> Never:
+    raise asyncio.CancelledError("cancelled")
+
+
 def test_everyone_hears_of_an_event_though_one_observer_is_broken(
     make_event: Callable[..., RebalanceEvent],
 ) -> None:
     heard: list[Observation] = []
     failed: list[tuple[Observer, str]] = []
     fanout = Fanout(
-        [_broken, heard.append],
+        [_broken, _cancelled, heard.append],
         lambda observer, error: failed.append((observer, str(error))),
     )
     event = make_event()
     fanout.publish(event)
     assert heard == [event]
-    assert failed == [(_broken, "broken")]
+    assert failed == [(_broken, "broken"), (_cancelled, "cancelled")]
 
 
 def test_it_never_raises_though_nobody_takes_the_failure(
@@ -31,7 +36,7 @@ def test_it_never_raises_though_nobody_takes_the_failure(
 ) -> None:
     told: list[str] = []
 
-    def fail(observer: Observer, error: Exception) -> None:
+    def fail(observer: Observer, error: BaseException) -> None:
         told.append(str(error))
         raise error
 

@@ -193,3 +193,14 @@ def test_others_may_have_their_turn_between_groups_and_between_offsets(written: 
     topics = TopicSource(dict, lambda *_: None)
     series = GroupSeries(written.status, choice, GroupTallies(choice), topics)
     assert sum(piece == "" for piece in series.pieces()) >= 300
+
+
+def test_groups_that_have_a_tally_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, make_event: Callable[..., RebalanceEvent]
+) -> None:
+    monkeypatch.setattr("coordinator_server.observe.groupseries.MAX_TALLIES", 3)
+    tallies = GroupTallies(GroupChoice(re.compile(".*"), None, 1_000))
+    for number in range(5):
+        tallies.observe(make_event(group_id=f"group-{number}"))
+    counts = [sum(tallies.of(f"group-{number}").values()) for number in range(5)]
+    assert counts == [0, 0, 1, 1, 1]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from coordinator_server.group.reasons import Counts, RebalanceReason
+from coordinator_server.observe.counters import ClientMemory
 from coordinator_server.observe.http import HttpServer
-from coordinator_server.observe.status import GroupSummary
+from coordinator_server.observe.status import GroupSummary, Unserved
 from tests.support.served import Served
 from tests.support.web import (
     ALICE,
@@ -22,6 +23,16 @@ from tests.support.web import (
 )
 
 # --- health and metrics ---
+
+
+async def test_the_memory_budget_of_client_data_is_told(served: Served) -> None:
+    served.side.memory = ClientMemory(used=5, limit=100, waiting=2)
+    expected = {"used_bytes": 5, "limit_bytes": 100, "waiting_connections": 2}
+    assert await served.get("/api/status") == (200, {"client_memory": expected})
+    served.side.memory = ClientMemory(used=5)
+    _, form = await served.get("/api/status")
+    assert isinstance(form, dict)
+    assert form["client_memory"]["limit_bytes"] is None
 
 
 async def test_it_is_alive_while_it_loads(served: Served) -> None:
@@ -57,6 +68,15 @@ async def test_how_far_loads_are_is_told_while_there_are_any(served: Served) -> 
     ]
     _, text = await served.get("/metrics")
     assert "kafka_group_coordinator_partition_load_remaining_bytes 750.0" in str(text)
+
+
+async def test_partitions_that_do_not_serve_are_named_with_why(served: Served) -> None:
+    served.status.states = {"active": 49, "failed": 1}
+    served.status.not_serving = [Unserved(7, "failed", "OSError: disk full")]
+    code, form = await served.get("/readyz")
+    assert code == 503
+    assert isinstance(form, dict)
+    assert form["unserved"] == [{"partition": 7, "state": "failed", "error": "OSError: disk full"}]
 
 
 async def test_metrics_are_prometheus_text(served: Served) -> None:

@@ -12,7 +12,7 @@ from coordinator_server.group.reasons import (
     RebalanceEvent,
     RebalanceStarted,
 )
-from coordinator_server.observe.counters import Counters
+from coordinator_server.observe.counters import Counters, StorageFigures
 from coordinator_server.observe.families import FAMILIES, PREFIX
 from coordinator_server.observe.looplag import LoopLag
 from coordinator_server.observe.metrics import (
@@ -166,3 +166,25 @@ def test_kafkas_own_figures_are_told_under_the_jmx_exporters_names(
 
 def test_the_process_itself_is_measured_too(scraped: Scraped) -> None:
     assert scraped.samples()["process_resident_memory_bytes", ()] > 0
+
+
+def test_lines_that_speak_of_damage_are_counted(scraped: Scraped) -> None:
+    for event in ("journal_damaged", "journal_damaged", "log_directory_lost", "server_started"):
+        scraped.counters.reported(event)
+    samples = scraped.samples()
+    damage = {
+        dict(labels)["event"]: value
+        for (name, labels), value in samples.items()
+        if name == "storage_damage_total"
+    }
+    assert damage.pop("journal_damaged") == 2
+    assert damage.pop("log_directory_lost") == 1
+    assert set(damage.values()) == {0}
+
+
+def test_open_files_of_topics_and_unwritten_bytes_are_shown(scraped: Scraped) -> None:
+    scraped.counters.storage = lambda: StorageFigures(17, 4096, 8_000_000)
+    samples = scraped.samples()
+    assert samples["topic_files_open", ()] == 17
+    assert samples["topic_files_limit", ()] == 4096
+    assert samples["unwritten_bytes", ()] == 8_000_000

@@ -73,6 +73,7 @@ ASKED = [
     ("/api/groups/{group_id}/why", "/api/groups/nope/why", 404),
     ("/api/groups/{group_id}/waiting", "/api/groups/orders/waiting", 200),
     ("/api/groups/{group_id}/waiting", "/api/groups/nope/waiting", 404),
+    ("/api/status", "/api/status", 200),
     ("/api/openapi.json", "/api/openapi.json", 200),
     ("/web/{name}", "/web/nope.js", 404),
 ]

@@ -107,3 +107,19 @@ def test_a_large_frame_is_collected_from_many_chunks() -> None:
     for at in range(0, len(stream), 1000):
         found += contents(splitter, stream[at : at + 1000])
     assert found == [body, b"next"]
+
+
+def test_no_more_frames_than_asked_for_are_taken_from_a_chunk() -> None:
+    splitter = FrameSplitter(LIMIT)
+    chunk = b"".join(framed(bytes([number])) for number in range(5))[:-1]
+    at, taken = 0, []
+    while True:
+        frames = splitter.feed(chunk, at, 2)
+        taken.append([chunk[start:end] for _, start, end in frames])
+        at = splitter.at
+        if not at:
+            break
+    assert taken == [[b"\0", b"\1"], [b"\2", b"\3"], []]
+    assert splitter.is_amid
+    ((buffer, start, end),) = splitter.feed(b"\4")
+    assert buffer[start:end] == b"\4"

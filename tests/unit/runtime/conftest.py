@@ -14,8 +14,9 @@ from coordinator_server.group.events import Event
 from coordinator_server.ids import CountingIds
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.partition import Partition, PartitionState
-from coordinator_server.runtime.tenure import Tenure, World
+from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import CallbackTicket
+from coordinator_server.runtime.world import World
 from coordinator_server.storage.base import Appended, LogRecord
 from coordinator_server.storage.memory import MemoryLog, MemoryStorage
 from protocol.new_batch import NewBatch

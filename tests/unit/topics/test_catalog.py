@@ -14,8 +14,8 @@ from coordinator_server.topics.catalog import (
     deleted,
     forget_deleted,
     from_base64,
-    to_base64,
 )
+from coordinator_server.topics.catalog_file import to_base64
 from coordinator_server.topics.errors import TopicError
 from protocol.errors import ErrorCode
 

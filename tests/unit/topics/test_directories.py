@@ -1,13 +1,21 @@
 """Directories are named and marked as Kafka's, and those of deleted topics are never read."""
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from coordinator_server.ports import TopicInfo
-from coordinator_server.topics.catalog import CorruptCatalog, TopicCatalog, to_base64
+from coordinator_server.storage.base import LogRecord
+from coordinator_server.storage.segments.files import File, SystemFiles
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.recovery import Recovery
+from coordinator_server.topics.catalog import CorruptCatalog, TopicCatalog
+from coordinator_server.topics.catalog_file import to_base64
 from coordinator_server.topics.directories import Directories, sweep
+from protocol.batch import build_batch
 from tests.support.api import CountedIds
 
 ORDERS = TopicInfo("orders", UUID(int=77), 2)
@@ -60,6 +68,29 @@ def test_the_directory_of_an_earlier_topic_of_that_name_is_put_aside(
     assert stray.endswith("-stray")
 
 
+def test_an_open_log_of_an_earlier_topic_of_that_name_makes_no_file_in_its_directory(
+    tmp_path: Path,
+) -> None:
+    catalog = TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
+    journal = Journal(tmp_path)
+    directories = Directories(tmp_path, journal=journal, segment_bytes=100)
+    (old,) = catalog.create([("orders", 1)])
+    earlier = directories.open_log(old, 0, create=True)
+    assert earlier is not None
+    batch = build_batch([LogRecord(b"k", b"v", 1)])
+    for _ in range(3):
+        earlier.append(batch)
+    catalog.delete(["orders"])
+    (new,) = catalog.create([("orders", 1)])
+    later = directories.open_log(new, 0, create=True)
+    assert later is not None
+    before = names(tmp_path / "orders-0")
+    with pytest.raises(OSError, match="deleted"):
+        earlier.write_out()
+    assert names(tmp_path / "orders-0") == before
+    assert later.end_offset == 0
+
+
 def test_removal_takes_all_partitions_and_no_other_topics(
     directories: Directories, tmp_path: Path
 ) -> None:
@@ -82,6 +113,100 @@ def test_removal_leaves_a_new_topic_of_that_name_and_takes_what_that_has_put_asi
     log = directories.open_log(ORDERS._replace(topic_id=UUID(int=78)), 0, create=False)
     assert log is not None
     log.close()
+
+
+def test_removal_leaves_a_new_topic_of_that_name_where_a_wrong_mark_is_refused(
+    tmp_path: Path,
+) -> None:
+    catalog = TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
+    journal = Journal(tmp_path, topic_ids=lambda name: id_in(catalog, name))
+    directories = Directories(tmp_path, journal=journal)
+    (old,) = catalog.create([("orders", 1)])
+    catalog.delete(["orders"])
+    catalog.removed(old)
+    (new,) = catalog.create([("orders", 1)])
+    make(directories, new)
+    directories.remove(old)
+    make(directories, new)
+    assert "orders-0" in names(tmp_path)
+    journal.close()
+
+
+def id_in(catalog: TopicCatalog, name: str) -> str | None:
+    topic = catalog.get(name)
+    return None if topic is None else to_base64(topic.topic_id)
+
+
+@pytest.mark.parametrize("recovery", list(Recovery))
+def test_who_opens_a_deleted_topic_late_leaves_the_directory_to_a_new_one(
+    tmp_path: Path, recovery: Recovery
+) -> None:
+    catalog = TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
+    journal = Journal(tmp_path, recovery=recovery, topic_ids=lambda name: id_in(catalog, name))
+    directories = Directories(tmp_path, journal=journal)
+    (old,) = catalog.create([("orders", 1)])
+    catalog.delete(["orders"])
+    (new,) = catalog.create([("orders", 1)])
+    make(directories, new)
+    assert directories.open_log(old, 0, create=True) is None
+    assert names(tmp_path) == ["orders-0", "topics.json"]
+    make(directories, new)
+    journal.close()
+
+
+class OpeningFiles(SystemFiles):
+    """Calls something, once, before the first segment is opened."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def open(self, path: Path) -> File:
+        """See Files."""
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return super().open(path)
+
+
+def test_a_new_topic_waits_until_the_log_of_the_deleted_one_is_open(tmp_path: Path) -> None:
+    catalog = TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
+    (old,) = catalog.create([("orders", 1)])
+    files = OpeningFiles()
+    directories = Directories(tmp_path, files=files)
+    opened: list[str] = []
+
+    def open_new() -> None:
+        make(directories, catalog.topics()["orders"])
+        opened.append("new")
+
+    thread = threading.Thread(target=open_new)
+
+    def made_anew() -> None:
+        catalog.delete(["orders"])
+        catalog.create([("orders", 1)])
+        thread.start()
+        thread.join(0.1)
+        opened.append("old")
+
+    files.meanwhile = made_anew
+    log = directories.open_log(old, 0, create=True)
+    assert log is not None
+    thread.join(10)
+    assert opened == ["old", "new"]
+    log.close()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_failure_to_open_is_logged_unless_the_topic_was_deleted(
+    tmp_path: Path, is_there: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = [to_base64(ORDERS.topic_id)] * (10 if is_there else 1)
+    journal = Journal(tmp_path, topic_ids=lambda _name: known.pop() if known else None)
+    directories = Directories(tmp_path, journal=journal)
+    (tmp_path / "orders-0").write_text("no directory")
+    with pytest.raises(OSError, match="orders-0"):
+        directories.open_log(ORDERS, 0, create=True)
+    assert ("partition_open_failed" in capsys.readouterr().out) is is_there
+    journal.close()
 
 
 def test_what_a_crash_left_of_a_removal_is_swept(directories: Directories, tmp_path: Path) -> None:

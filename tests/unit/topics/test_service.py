@@ -11,7 +11,8 @@ import pytest
 from coordinator_server.storage.segments.files import File, SystemFile, SystemFiles
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.shares import Share
-from coordinator_server.topics.catalog import deleted, to_base64
+from coordinator_server.topics.catalog import deleted
+from coordinator_server.topics.catalog_file import to_base64
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.partition import Partition
 from coordinator_server.topics.service import INLINE_CHECK_BYTES, FetchWant, Topics
@@ -146,7 +147,12 @@ async def test_a_topic_is_deleted_while_its_log_is_being_opened(
     producing = asyncio.create_task(produced(topics, "orders", 0, (NOW, b"a")))
     await asyncio.to_thread(is_opening.wait, 10)
     deleting = asyncio.create_task(topics.delete(["orders"]))
-    await asyncio.sleep(0)
+    # It is deleted once that is durable, and its partitions are closed in the next turns.
+    gone = asyncio.Event()
+    topics.catalog.on_change(lambda name: gone.set() if name == "orders" else None)
+    await gone.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)
     may_go_on.set()
     await deleting
     with pytest.raises(TopicError) as caught:
@@ -259,20 +265,20 @@ async def test_after_closing_partitions_are_unknown(topics: Topics) -> None:
     assert isinstance(partition, Partition)
     topics.close()
     with pytest.raises(TopicError) as refused:
-        partition.append(batch_of((NOW, b"b")))
+        await partition.append(batch_of((NOW, b"b")))
     assert refused.value.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_topic_that_cannot_be_stored_is_not_created_on_first_use(
+async def test_a_topic_that_cannot_be_stored_is_not_created_on_first_use(
     topics: Topics, tmp_path: Path
 ) -> None:
     (tmp_path / "topics.json.tmp").mkdir()
-    topics.auto_create(["new"], 1)
+    await topics.auto_creation.create(["new"], 1)
     assert topics.catalog.get("new") is None
 
 
-def test_a_colliding_topic_does_not_keep_others_from_being_created(topics: Topics) -> None:
+async def test_a_colliding_topic_does_not_keep_others_from_being_created(topics: Topics) -> None:
     topics.catalog.create([("a.b", 1)])
-    topics.auto_create(["a_b", "new"], 1)
+    await topics.auto_creation.create(["a_b", "new"], 1)
     assert topics.catalog.get("a_b") is None
     assert topics.catalog.get("new") is not None

@@ -8,6 +8,8 @@ from coordinator_server.config.listeners import Address
 from coordinator_server.workers.front import Front, Seat
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aiohttp import web
 
     from coordinator_server.workers.process import WorkerProcess
@@ -95,3 +97,52 @@ async def test_findings_of_all_workers_come_with_the_most_rebalances_first() -> 
     body = (await front._groups(cast("web.Request", request))).body
     assert isinstance(body, bytes)
     assert [finding["count"] for finding in json.loads(body)["findings"]] == [12, 9, 7, 6]
+
+
+async def test_partitions_of_all_workers_that_do_not_serve_are_named_together() -> None:
+    class Asked(Front):
+        async def _texts(self, _path: str) -> list[tuple[int, str] | None]:
+            forms = [
+                {
+                    "status": "loading",
+                    "partitions": {"failed": 1},
+                    "unserved": [{"partition": n, "state": "failed", "error": "OSError: x"}],
+                }
+                for n in (7, 3)
+            ]
+            return [(503, json.dumps(form)) for form in forms]
+
+    seats = [Seat(cast("WorkerProcess", FakeWorker()), "") for _ in range(2)]
+    address = Address("127.0.0.1", 0)
+    front = Asked(address, seats, 50, max_connections=1, report=lambda *_, **__: None)
+    answer = await front._readyz(cast("web.Request", SimpleNamespace()))
+    assert isinstance(answer.body, bytes)
+    assert [each["partition"] for each in json.loads(answer.body)["unserved"]] == [3, 7]
+    assert answer.status == 503
+
+
+async def test_the_memory_budgets_of_all_workers_are_added() -> None:
+    class Budgets(Front):
+        limits: "Sequence[int | None]" = (100, 200)
+
+        async def _texts(self, _path: str) -> list[tuple[int, str] | None]:
+            forms = [
+                {"used_bytes": 7, "limit_bytes": limit, "waiting_connections": 2}
+                for limit in self.limits
+            ]
+            return [None, *((200, json.dumps({"client_memory": form})) for form in forms)]
+
+    seats = [Seat(cast("WorkerProcess", FakeWorker()), "") for _ in range(3)]
+    address = Address("127.0.0.1", 0)
+    front = Budgets(address, seats, 50, max_connections=1, report=lambda *_, **__: None)
+    request = cast("web.Request", SimpleNamespace())
+
+    async def answered() -> object:
+        body = (await front._status(request)).body
+        assert isinstance(body, bytes)
+        return json.loads(body)["client_memory"]
+
+    expected = {"used_bytes": 14, "limit_bytes": 300, "waiting_connections": 4}
+    assert await answered() == expected
+    front.limits = (100, None)
+    assert await answered() == {**expected, "limit_bytes": None}

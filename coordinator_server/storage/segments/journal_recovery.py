@@ -1,0 +1,172 @@
+"""Takes up the files that an earlier life of the journal has left, and looks for damage."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from coordinator_server.storage.segments import journal_names
+from coordinator_server.storage.segments.files import Files
+from coordinator_server.storage.segments.frames import PAGE_BYTES, PROGRESS_AT
+from coordinator_server.storage.segments.journal_damage import (
+    damages_of,
+    log_directories,
+    missing_file,
+    tell,
+)
+from coordinator_server.storage.segments.journal_file import FoundFile, JournalFile, find
+from coordinator_server.storage.segments.journal_files import JournalFiles, manifest_entry
+from coordinator_server.storage.segments.journal_manifest import Listed
+from coordinator_server.storage.segments.recovery import (
+    JournalDamage,
+    Recovery,
+    accept_loss_command,
+)
+from coordinator_server.storage.segments.reporting import Report
+
+
+class JournalRecovery:
+    """What a start has found of a journal."""
+
+    def __init__(
+        self,
+        own: JournalFiles,
+        directory: Path,
+        owner: str,
+        files: Files,
+        recovery: Recovery,
+        report: Report,
+    ) -> None:
+        """Take up the files there are; those with entries are full. Raises OSError."""
+        self._own = own
+        self._manifest = own.manifest
+        self._directory = directory
+        self._owner = owner
+        self._files = files
+        self._is_strict = recovery is Recovery.STRICT
+        self._report = report
+        self.sequence = 0
+        """That of the last frame."""
+        self.suspects: dict[str, JournalDamage] = {}
+        """Why logs cannot be opened, by their directories."""
+        self.missing: set[int] = set()
+        """Numbers of files that the manifest names and that are gone."""
+        self.is_whole = False
+        """Whether all files were there and could be read."""
+        self._find()
+
+    def _find(self) -> None:
+        """Take up the files there are; those with entries are full."""
+        numbers = journal_names.numbers(self._directory, self._owner, self._files)
+        if numbers:
+            # A process that was killed may have left a name in memory, and the file is used again.
+            self._files.sync_directory(self._directory)
+        listed = self._manifest.listed()
+        self._own.next_number = max([*numbers, *listed], default=-1) + 1
+        # As they were written: a file may have got its generation before one that was used first.
+        found = sorted(
+            (find(self._files, self._own.path_of(number), number) for number in numbers),
+            key=lambda each: each.first,
+        )
+        self._own.full = [each.file for each in found]
+        lasts = [hole.last for each in found for hole in each.holes]
+        self.sequence = max([*lasts, *(each.last for each in found)], default=0)
+        self._own.generation = max((file.generation for file in self._own.full), default=0)
+        self._look_for_damage(found, set(listed) - set(numbers))
+
+    def _look_for_damage(self, found: Sequence[FoundFile], missing: set[int]) -> None:
+        listed = dict(self._manifest.listed())
+        if self._manifest.problem is not None:
+            path, problem = self._manifest.path, self._manifest.problem
+            self._report("journal_manifest_damaged", file=str(path), error=problem)
+        logs = log_directories(self._files.names(self._directory), self._owner)
+        seen: dict[str, int] = {}
+        for each in found:
+            seen = {name: max(seen.get(name, 0), at) for name, at in (seen | each.seen).items()}
+        lost: dict[int, list[JournalDamage]] = {}
+        for each in found:
+            number, known = each.file.number, listed.get(each.file.number)
+            is_half_made = each.file.generation > 0 or not _has_begun(each.file)
+            if each.problem is not None and known is None and is_half_made:
+                # Power was lost before the second page was there, or even the first.
+                continue
+            if damages := damages_of(each, known, seen, logs):
+                lost[number] = damages
+        self.is_whole = not (lost or missing or self._keep_doubts(found, listed))
+        for number in missing:
+            lost[number] = [missing_file(self._own.path_of(number), listed[number], logs)]
+        synced = {each.file.number: each.file.header for each in found}
+        for number, damages in lost.items():
+            header = synced.get(number)
+            known = listed.get(number)
+            is_synced = header.is_synced if header is not None and header.generation else True
+            boot = header.boot if header is not None and header.generation else self._own.boot
+            if known is not None and (header is None or not header.generation):
+                is_synced, boot = known.is_synced, bytes.fromhex(known.boot)
+            self._take_damage(
+                number,
+                damages,
+                is_excused=not is_synced and not (any(boot) and boot == self._own.boot),
+            )
+        for each in found:
+            file = each.file
+            if file.number not in self._manifest.listed() and file.generation and file.names:
+                entry = manifest_entry(file)._replace(is_doubtful=file.number not in listed)
+                self._manifest.add(file.number, entry)
+
+    def _keep_doubts(self, found: Sequence[FoundFile], listed: Mapping[int, Listed]) -> bool:
+        """Whether files may be gone that nothing names any more; until those beside them are.
+
+        A log that was refused for the gap must not be served after another start, which would find
+        all files that it expects.
+        """
+        doubtful = [
+            each.file
+            for each in found
+            if each.file.names
+            and (each.file.number not in listed or listed[each.file.number].is_doubtful)
+        ]
+        for file in doubtful:
+            # Removed when it is settled, and its doubt with it.
+            file.broken = True
+        return bool(doubtful) or self._manifest.problem is not None
+
+    def _take_damage(
+        self, number: int, damages: Sequence[JournalDamage], *, is_excused: bool
+    ) -> None:
+        """Remember what is lost, unless it may be: with the power, before it was synced."""
+        for damage in damages:
+            if is_excused:
+                self._report(
+                    "journal_end_skipped",
+                    file=str(damage.path),
+                    position=damage.position,
+                    reason="log.flush is not commit, and the machine was started again since",
+                )
+                for file in self._own.full:
+                    file.ends_at_hole = file.ends_at_hole or file.number == number
+                continue
+            repair = accept_loss_command(self._directory)
+            tell(damage, self._report, repair, is_strict=self._is_strict)
+            if self._is_strict:
+                self.suspects.update(dict.fromkeys(damage.suspects, damage))
+        if is_excused or not self._is_strict:
+            self._manifest.discard([number])
+            return
+        kept = [file for file in self._own.full if file.number == number]
+        for file in kept:
+            file.is_damaged = True
+        if not kept:
+            self.missing.add(number)
+        known = self._manifest.listed().get(number)
+        if known is None or known.suspects is None:
+            everybody = frozenset[str]().union(*(damage.suspects for damage in damages))
+            is_synced = known.is_synced if known is not None else True
+            boot = known.boot if known is not None else self._own.boot.hex()
+            self._manifest.add(number, Listed(is_synced, boot, everybody))
+
+
+def _has_begun(file: JournalFile) -> bool:
+    """Whether a file that cannot be read was used once: both of its first pages were written.
+
+    They are written together, before the manifest names the file; a loss of power may keep either.
+    """
+    return any(file.file.read(0, PAGE_BYTES)) and any(file.file.read(PROGRESS_AT, PAGE_BYTES))

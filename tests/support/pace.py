@@ -1,0 +1,32 @@
+"""Counts the turns of the event loop that long requests take, by a clock of their own."""
+
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from coordinator_server import pace as pace_module
+from coordinator_server.clock import ManualClock
+from coordinator_server.pace import LongWork, long_work
+
+
+class Hurrying(ManualClock):
+    """A clock that moves whenever somebody looks at it."""
+
+    def monotonic_ms(self) -> int:
+        self.advance(1)
+        return super().monotonic_ms()
+
+
+async def pieces(handling: Coroutine[Any, Any, Any]) -> int:
+    """In how many pieces the loop runs a handler."""
+    queue, count = long_work(), 1
+
+    def add(piece: Callable[[], object]) -> None:
+        nonlocal count
+        count += 1
+        LongWork.add(queue, piece)
+
+    with patch.object(pace_module, "long_work", lambda: SimpleNamespace(add=add)):
+        await handling
+    return count
