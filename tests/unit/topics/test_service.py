@@ -5,17 +5,20 @@ import errno
 import gc
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coordinator_server.storage.segments.files import File, SystemFile, SystemFiles
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.shares import Share
+from coordinator_server.topics import service
 from coordinator_server.topics.catalog import deleted
 from coordinator_server.topics.catalog_file import to_base64
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.partition import Partition
 from coordinator_server.topics.service import INLINE_CHECK_BYTES, FetchWant, Topics
+from coordinator_server.topics.validation import validated
 from protocol.errors import ErrorCode
 from tests.support.data_plane import batch_of, make_topics, produced, records_in
 
@@ -162,13 +165,22 @@ async def test_a_topic_is_deleted_while_its_log_is_being_opened(
 
 
 async def test_a_request_that_began_before_its_topic_was_deleted_makes_no_files(
-    tmp_path: Path, topics: Topics
+    tmp_path: Path, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = topics.catalog.topics()["orders"]
     large = batch_of((NOW, b"a" * 2 * INLINE_CHECK_BYTES))
+    is_deleted = threading.Event()
+
+    # The check runs in a thread: without waiting it may be done before the deletion is.
+    def after_the_deletion(*args: Any, **options: Any) -> bytes:
+        assert is_deleted.wait(10)
+        return validated(*args, **options)
+
+    monkeypatch.setattr(service, "validated", after_the_deletion)
     producing = asyncio.create_task(topics.produce(topic, 0, large))
     await asyncio.sleep(0)
     await topics.delete(["orders"])
+    is_deleted.set()
     with pytest.raises(TopicError) as caught:
         await producing
     assert caught.value.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
