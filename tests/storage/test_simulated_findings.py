@@ -239,6 +239,20 @@ def test_compaction_drops_nothing_for_records_that_may_still_be_cut() -> None:
     assert [segment.base_offset for segment in log.closed_segments()] == [0, 1]
 
 
+def test_a_failed_sync_cuts_nothing_for_which_a_compaction_has_dropped_records() -> None:
+    disk = a_disk()
+    log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100)
+    for value in (b"first", b"second", b"active"):
+        append_one(log, value)
+    log.journaled(log.write_out())
+    compacted = log.closed_segments()
+    assert [segment.base_offset for segment in compacted] == [0, 1]
+    disk.fail("sync", OSError(5, "Input/output error"))
+    with pytest.raises(OSError, match="Input/output"):
+        log.sync()
+    assert log.durable_offset == compacted[-1].end_offset
+
+
 def append_five(log: SegmentLog) -> None:
     for number in range(5):
         append_one(log, b"%d" % number)

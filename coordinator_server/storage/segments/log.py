@@ -179,7 +179,8 @@ class SegmentLog(Journaled):
         writer = self._writer
         if writer.sync_failed and self._entries is None:
             # What was only written may be lost already: to go on behind it would leave a gap.
-            return writer.synced_offset
+            # Full segments are safe: a compaction may have dropped records for later ones in them.
+            return max(writer.synced_offset, writer.full_synced_offset)
         return max(self._journaled, writer.synced_offset)
 
     @property

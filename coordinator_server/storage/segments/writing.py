@@ -25,6 +25,8 @@ class SegmentWriter:
         """Whether nobody knows what is on disk of that which was written since the last sync."""
         self.synced_offset = 0
         """The files of the segments have everything before, and it is durable."""
+        self.full_synced_offset = 0
+        """As that, of segments that were synced because they were full."""
         self._directory = directory
         self._files = files
         self._segments = segments
@@ -101,7 +103,7 @@ class SegmentWriter:
     def begin_anew(self, synced_offset: int) -> None:
         """Somebody else has synced what there is: all before an offset."""
         self._dirty.clear()
-        self.synced_offset = synced_offset
+        self.synced_offset = self.full_synced_offset = synced_offset
 
     def close(self) -> None:
         """Close the files of the segments."""
@@ -119,6 +121,7 @@ class SegmentWriter:
         while self._full:
             self._write(self._full[0])
             self._sync_dirty()
+            self.full_synced_offset = self._full[0].end_offset
             with self._lock:
                 following = self._full[1] if len(self._full) > 1 else self._segments.active
             # Closing waits for this, and no file may come into a directory that is opened again.
