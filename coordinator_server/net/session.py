@@ -123,6 +123,8 @@ class Session(RequestBuffer):
         self._began = _seconds()
         waiting, left = self._waiting, most
         try:
+            if not waiting and self._unsplit:
+                self._split()
             while (
                 waiting
                 and left

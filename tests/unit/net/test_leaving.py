@@ -150,7 +150,7 @@ async def test_what_is_dropped_of_a_client_that_has_gone_counts_no_more(
     assert connection._session is not None
     assert connection._count(connection._session).held > 500 * len(heartbeat(1))
     await gone(world, client, lambda: True)
-    assert memory.used == len(leave(2))
+    await world.until(lambda: memory.used == len(leave(2)))
     slow.may_end.set()
     await world.until(lambda: left(world) == 0)
     assert memory.used == 0

@@ -5,8 +5,8 @@ import tracemalloc
 import pytest
 
 from coordinator_server.net.memory import MemoryBudget
-from coordinator_server.net.request_buffer import SPLIT_AT_ONCE, RequestBuffer
-from protocol.frames import framed
+from coordinator_server.net.request_buffer import DROPPED_AT_ONCE, SPLIT_AT_ONCE, RequestBuffer
+from protocol.frames import SIZE_BYTES, framed
 from tests.support.conversation import heartbeat
 from tests.support.listening import Start
 
@@ -63,15 +63,35 @@ def test_requests_of_some_apis_are_kept_wherever_they_are_in_the_chunks() -> Non
     buffer = RequestBuffer(1 << 20)
     buffer._feed(FRAME * 500 + other + FRAME * 500 + other)
     buffer._keep_only(frozenset({b"\0\x08"}))
-    assert len(buffer._waiting) >= 1
     taken = 0
-    while buffer._waiting:
-        data, start, _ = buffer._waiting.popleft()
-        assert data[start : start + 2] == b"\0\x08"
-        taken += 1
-        if not buffer._waiting:
-            buffer._split()
+    while not buffer.is_idle:
+        buffer._split()
+        while buffer._waiting:
+            data, start, end = buffer._waiting.popleft()
+            assert data[start : start + 2] == b"\0\x08"
+            buffer._behind -= end - start + SIZE_BYTES
+            taken += 1
     assert taken == 2
+    assert not buffer.held
+
+
+@pytest.mark.parametrize("chunk", [FRAME * 8_000, FRAME])
+def test_what_a_client_that_has_gone_left_behind_is_dropped_in_steps(chunk: bytes) -> None:
+    buffer = RequestBuffer(1 << 20)
+    for _ in range(8_000 * len(FRAME) // len(chunk)):
+        buffer._unsplit.append((chunk, 0))
+        buffer._behind += len(chunk)
+    before = buffer.held
+    buffer._keep_only(frozenset())
+    assert buffer.held == before
+    steps = 0
+    while buffer.is_ready:
+        buffer._split()
+        dropped = before - buffer.held
+        assert 0 < dropped <= (DROPPED_AT_ONCE + SPLIT_AT_ONCE) * len(FRAME)
+        before, steps = buffer.held, steps + 1
+    assert steps > 10
+    assert not buffer.held
 
 
 async def test_a_connection_serves_all_requests_of_a_large_chunk(start: Start) -> None:
