@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coordinator_server.storage.base import CorruptLog, LogRecord, append
+from coordinator_server.storage.base import append
 from coordinator_server.storage.segments import journal_names
-from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.frames import (
     HEADER_BYTES,
@@ -24,37 +23,18 @@ from coordinator_server.storage.segments.journal_file import JournalFile
 from coordinator_server.storage.segments.journal_manifest import MANIFEST_FILE
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.replay import replay_all
-from coordinator_server.storage.segments.segment import file_name
 from coordinator_server.storage.segments.storage import SegmentStorage
-from protocol.batch import build_batch
 from protocol.new_batch import NewBatch
 from tests.simulation.storage.process import TOPIC_ID, HeldDirectory
-from tests.support.compacted import NoPace
 from tests.support.power import SimulatedDisk
+from tests.support.simulated_log import DATA, DIRECTORY, a_disk, append_five, append_one, write
 
 if TYPE_CHECKING:
     from coordinator_server.storage.segments.files import File
 
-DATA = Path("/data")
-DIRECTORY = DATA / "topic-0"
-
 
 class Killed(BaseException):
     pass
-
-
-def a_disk() -> SimulatedDisk:
-    disk = SimulatedDisk()
-    disk.names_now[DATA] = disk.durable_names[DATA] = None
-    return disk
-
-
-def append_one(log: SegmentLog, value: bytes) -> None:
-    log.append(build_batch([LogRecord(b"key", value, 1)]))
-
-
-def write(journal: Journal, log: SegmentLog) -> None:
-    journal.write(log.take_entries(), [log])
 
 
 def test_a_journal_file_of_a_killed_process_is_found_after_a_power_loss() -> None:
@@ -224,40 +204,6 @@ def test_records_that_a_killed_process_has_cut_stay_away_after_a_power_loss() ->
         assert SegmentLog(DIRECTORY, files=disk.lose_power(Random(seed))).end_offset == 0
 
 
-def test_compaction_drops_nothing_for_records_that_may_still_be_cut() -> None:
-    disk = a_disk()
-    journal = Journal(DATA, files=disk)
-    log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100, journal=journal)
-    append_one(log, b"acknowledged")
-    write(journal, log)
-    log.journaled(log.end_offset)
-    append_one(log, b"not in the journal yet")
-    append_one(log, b"active")
-    assert [segment.base_offset for segment in log.closed_segments()] == [0]
-    write(journal, log)
-    log.journaled(log.end_offset)
-    assert [segment.base_offset for segment in log.closed_segments()] == [0, 1]
-
-
-def test_a_failed_sync_cuts_nothing_for_which_a_compaction_has_dropped_records() -> None:
-    disk = a_disk()
-    log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100)
-    for value in (b"first", b"second", b"active"):
-        append_one(log, value)
-    log.journaled(log.write_out())
-    compacted = log.closed_segments()
-    assert [segment.base_offset for segment in compacted] == [0, 1]
-    disk.fail("sync", OSError(5, "Input/output error"))
-    with pytest.raises(OSError, match="Input/output"):
-        log.sync()
-    assert log.durable_offset == compacted[-1].end_offset
-
-
-def append_five(log: SegmentLog) -> None:
-    for number in range(5):
-        append_one(log, b"%d" % number)
-
-
 def check_has_five(disk: SimulatedDisk) -> None:
     """All records are there, whatever else was appended and lost with the power."""
     for seed in range(20):
@@ -411,19 +357,6 @@ def test_entries_that_a_freed_file_of_the_journal_led_up_to_were_cut_and_are_ski
     disk = disk.kill()
     log = SegmentLog(DIRECTORY, files=disk, journal=Journal(DATA, files=disk))
     assert log.end_offset == 0
-
-
-def test_a_compaction_does_not_hide_that_a_segment_is_missing() -> None:
-    disk = a_disk()
-    log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100)
-    append_five(log)
-    log.close()
-    disk.remove(DIRECTORY / file_name(2))
-    log = SegmentLog(DIRECTORY, files=disk, journal=Journal(DATA, files=disk))
-    before = log.base_offsets
-    with pytest.raises(CorruptLog, match="records in between are lost"):
-        compact(log, pace=NoPace(), wall_ms=lambda: 0, delete_retention_ms=0)
-    assert log.base_offsets == before == [0, 1, 3, 4]
 
 
 def test_a_log_that_was_closed_counts_for_the_journal_when_its_predecessor_is_removed() -> None:
