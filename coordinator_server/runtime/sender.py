@@ -83,6 +83,8 @@ class ReplySender:
         """What this brings about, such as a next request, gets in line."""
         self._rest = None
         self._is_sending = True
+        # Not read from `_rest` at the end: mypyc takes that for None still, and raises.
+        has_rest = False
         try:
             while True:
                 left = REPLIES_PER_TURN
@@ -90,10 +92,11 @@ class ReplySender:
                     left -= self._send_first(left)
                 if self.have_waited:
                     self._renew()
-                if not self._queue or self._send_later():
+                has_rest = bool(self._queue) and self._send_later()
+                if has_rest or not self._queue:
                     break
         finally:
-            self._is_sending = self._rest is not None
+            self._is_sending = has_rest
 
     def send_rest(self) -> None:
         """Send all that is on its way: it was decided, and is durable."""
