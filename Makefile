@@ -34,7 +34,7 @@ $(VENV)/pipeline: $(VENV)/dev
 
 # Everything that is imported comes from there first, in child processes as well.
 COMPILED_DIR := build/compiled
-WITH_COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(COMPILED_DIR):$(CURDIR)
+WITH_COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(COMPILED_DIR):$(CURDIR):$(CURDIR)/pipeline:$(CURDIR)/protocol
 
 $(VENV)/compiler: $(VENV)/runtime
 	$(PIP_INSTALL) --editable '.[compiler]'
@@ -71,7 +71,7 @@ test-compiled: $(VENV)/dev $(COMPILED_DIR)/made ## run tests and the oracle agai
 	$(WITH_COMPILED) $(BIN)/python -m tools.check_oracle
 	rm -rf build/compiled-core && cp -r $(COMPILED_DIR) build/compiled-core
 	find build/compiled-core/coordinator_server -name '*.so' ! -path '*/group/*' -delete
-	PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled-core:$(CURDIR) $(BIN)/python -m tests.simulation --seeds 200
+	PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled-core:$(CURDIR):$(CURDIR)/pipeline:$(CURDIR)/protocol $(BIN)/python -m tests.simulation --seeds 200
 
 pipeline: $(VENV)/pipeline ## tables and a report of a story that real clients play
 	$(BIN)/python -m tools.pipeline_story $(ARGS)

@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 import uvloop
-from benchmarks.load_time import commit
 
+from benchmarks.load_time import commit
+from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.storage.base import PartitionLog, append
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import DEFAULT_BYTES, Journal
 from coordinator_server.storage.segments.storage import SegmentStorage
-from protocol.new_batch import NewBatch
 
 PARTITIONS: Final = 16
 DEFAULT_SECONDS: Final = 2.0

@@ -10,15 +10,15 @@ from typing import Any
 
 from kio.serial import entity_reader, entity_writer
 
-from protocol.codec import request_decoder, request_encoder, response_encoder
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.join_group import (
+from coordinator_protocol.codec import request_decoder, request_encoder, response_encoder
+from coordinator_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coordinator_protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from protocol.messages.offset_commit import (
+from coordinator_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -26,7 +26,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from protocol.messages.offset_fetch import (
+from coordinator_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -35,7 +35,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coordinator_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.reference import Side, to_kio
 
 GROUP = "payments-settlement"

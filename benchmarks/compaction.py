@@ -21,12 +21,11 @@ from typing import Final, NamedTuple
 
 from benchmarks.load_time import RECORDS_PER_BATCH, commit
 from benchmarks.servers import CannotRun, Running, ours, two_cores
-
+from coordinator_protocol.batch import build_batch
 from coordinator_server.storage.segments.cleaner import Throttle
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import TOPIC
-from protocol.batch import build_batch
 
 SEGMENT_BYTES: Final = 10_000_000
 HEARTBEAT, JOIN_GROUP, SYNC_GROUP = 12, 11, 14

@@ -1,7 +1,7 @@
 """A thousand groups that flap, as a log has them, and a server that looks at all of them.
 
 A row of `benchmarks.tails`. The server looks by itself every ten seconds
-(`observe/findingwatch.py`), at groups it has heard of: so each of them refuses a member first.
+(`observe/finding_watch.py`), at groups it has heard of: so each of them refuses a member first.
 """
 
 import json
@@ -15,16 +15,21 @@ from typing import Final
 from benchmarks import stored
 from benchmarks.servers import CannotRun, Running
 from benchmarks.turn import frame
-
-from coordinator_server.group.past import key_of, pack
-from coordinator_server.group.reasons import Counts, Culprit, Outcome, RebalanceEvent, Round
-from coordinator_server.group.reasons import RebalanceReason as Reason
-from coordinator_server.observe.findingwatch import INTERVAL_SECONDS, MAX_TOLD
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.batch import LogRecord
+from coordinator_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coordinator_protocol.records import encode_key
+from coordinator_server.group.rebalance_events import (
+    Counts,
+    Culprit,
+    Outcome,
+    RebalanceEvent,
+    Round,
+)
+from coordinator_server.group.rebalance_events import RebalanceReason as Reason
+from coordinator_server.group.rebalance_log import key_of, pack
+from coordinator_server.observe.finding_watch import INTERVAL_SECONDS, MAX_TOLD
 from coordinator_server.observe.flapping import MAX_GROUPS, MAX_INCIDENTS
-from protocol.api_keys import ApiKey
-from protocol.batch import LogRecord
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.records import encode_key
 
 SETTINGS: Final = {"rebalance.flapping.window.ms": "3600000"}
 """As long as the log is made and loaded; 200 rebalances are as many as count in any window."""

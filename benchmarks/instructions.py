@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import uvloop
+
 from benchmarks.choice import chosen
 from benchmarks.servers import COMPILED, COMPILED_MADE, ROOT
 from benchmarks.tables import table
@@ -39,17 +40,16 @@ from benchmarks.turn import (
     rebalance,
     serving,
 )
-
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.messages.api_versions import ApiVersionsRequest
+from coordinator_protocol.messages.find_coordinator import FindCoordinatorRequest
 from coordinator_server.api.registry import import_all
 from coordinator_server.app import App
 from coordinator_server.clock import ManualClock
 from coordinator_server.net.connection import Connection, Hub
-from coordinator_server.net.turns import Turns
+from coordinator_server.net.fair_scheduler import Turns
 from coordinator_server.observe import log
-from coordinator_server.serving import calm_collector
-from protocol.api_keys import ApiKey
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.find_coordinator import FindCoordinatorRequest
+from coordinator_server.server.run import calm_collector
 
 CONNECT: Final = "connection with ApiVersions and FindCoordinator"
 WARM_UP_ROUNDS: Final = 50
@@ -215,7 +215,7 @@ def measured(name: str, rounds: int) -> Counter[str]:
         command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "-q"]
         command += [f"--separate-callers={CALLERS}", f"--callgrind-out-file={found}"]
         command += [sys.executable, "-m", "benchmarks.instructions", "--inside", name]
-        paths = {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{COMPILED}:{ROOT}"}
+        paths = {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{COMPILED}:{ROOT}:{ROOT}/protocol"}
         subprocess.run(
             [*command, f"--rounds={rounds}"], cwd=ROOT, env={**os.environ, **paths}, check=True
         )

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.servers import CannotRun, kafka, two_cores
-
-from coordinator_server.interchange import export_log
+from coordinator_server.log_tools.kafka_migration import export_log
 
 SETTINGS = {"offsets.topic.num.partitions": "1"}
 JAVA_OPTIONS = "-Xmx2g -Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.common=info"

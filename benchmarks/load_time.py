@@ -15,15 +15,14 @@ from uuid import UUID
 
 from benchmarks.kafka_load import kafka_load
 from benchmarks.servers import CannotRun
-
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import OffsetCommitKey, encode_key, encode_value
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import TOPIC, SegmentStorage
-from protocol.batch import LogRecord, build_batch
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import OffsetCommitKey, encode_key, encode_value
 
 GROUPS, TOPICS, RECORDS_PER_BATCH = 1_000, 7, 100
 WALL = 1_700_000_000_000

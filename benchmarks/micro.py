@@ -13,38 +13,38 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import pyperf
+
 from benchmarks import codec, stored
 from benchmarks.tables import table
-
-from coordinator_server.clock import SystemClock
-from coordinator_server.group.context import Context, Limits
-from coordinator_server.group.effects import unpacked
-from coordinator_server.group.events import CommitOffsets, Heartbeat, Loaded
-from coordinator_server.group.machine import Group
-from coordinator_server.group.replay import apply
-from coordinator_server.ids import SystemIds
-from coordinator_server.runtime.timers import LoopTimers
-from protocol.api_keys import ApiKey
-from protocol.batch import LogRecord, build_batch
-from protocol.codec import response_encoder
-from protocol.errors import ErrorCode
-from protocol.messages.offset_commit import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.codec import response_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from protocol.messages.offset_fetch import (
+from coordinator_protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.offset_answers import commit_accepted, fetched_group
-from protocol.offset_answers import fetched as fetched_body
-from protocol.offset_value import pack_offset
-from protocol.records import decode_key, decode_value, encode_key, encode_value
+from coordinator_protocol.offset_answers import commit_accepted, fetched_group
+from coordinator_protocol.offset_answers import fetched as fetched_body
+from coordinator_protocol.offset_value import pack_offset
+from coordinator_protocol.records import decode_key, decode_value, encode_key, encode_value
+from coordinator_server.clock import SystemClock
+from coordinator_server.group.context import Context, Limits
+from coordinator_server.group.effects import unpacked
+from coordinator_server.group.events import CommitOffsets, Heartbeat, Loaded
+from coordinator_server.group.group import Group
+from coordinator_server.group.replay import apply
+from coordinator_server.ids import SystemIds
+from coordinator_server.runtime.timers import LoopTimers
 
 WALL: Final = 1_700_000_000_000
 ARMED: Final = 10_000

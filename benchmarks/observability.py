@@ -20,10 +20,10 @@ from statistics import median
 from typing import Final
 
 import uvloop
+
 from benchmarks.choice import chosen
 from benchmarks.tables import table
 from benchmarks.turn import SETTINGS, WORKS, Client, serve_all
-
 from coordinator_server.app import App
 from coordinator_server.config import load
 from coordinator_server.observe import log

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
+
 from benchmarks.pipeline_log import LOG_PARTITIONS, Size, write
 from benchmarks.servers import CannotRun, kafka, two_cores
-
-from pipeline.errors import without_extra
+from coordinator_pipeline.errors import without_extra
 from tools.kafka_jars import NoJars, kafka_jars
 
 try:
-    from pipeline.source.directory import DirectoryLog
-    from pipeline.source.listing import DEFAULT_TOPIC as TOPIC
-    from pipeline.source.listing import HIGH_WATERMARKS
-    from pipeline.source.options import parse
+    from coordinator_pipeline.source.directory import DirectoryLog
+    from coordinator_pipeline.source.listing import DEFAULT_TOPIC as TOPIC
+    from coordinator_pipeline.source.listing import HIGH_WATERMARKS
+    from coordinator_pipeline.source.options import parse
 except ModuleNotFoundError as missing:
     raise SystemExit(without_extra(missing)) from None
 
@@ -63,9 +63,9 @@ def decode(log: Path) -> Rate:
 
 def parquet(log: Path) -> Iterator[Rate]:
     """Files to Parquet and to tables with Spark; the first pass also starts its workers."""
-    from pipeline.run import Source, prepare, run_batch
-    from pipeline.session import open_session
-    from pipeline.source.parquet import write_parquet
+    from coordinator_pipeline.run import Source, prepare, run_batch
+    from coordinator_pipeline.session import open_session
+    from coordinator_pipeline.source.parquet import write_parquet
 
     spark = open_session("local[2]")
     with tempfile.TemporaryDirectory() as scratch:

@@ -15,21 +15,20 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.pipeline_log import BEGIN_MS, DAY_MS, LOG_PARTITIONS, Size, write
-
-from pipeline.errors import without_extra
-from protocol.batch import LogRecord, build_batch
-from protocol.java import partition_for
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import OffsetCommitKey, encode_key, encode_value
+from coordinator_pipeline.errors import without_extra
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.java import partition_for
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import OffsetCommitKey, encode_key, encode_value
 
 try:
     import pyarrow.parquet as pq
 
-    from pipeline.follow import start_following
-    from pipeline.run import Source, prepare
-    from pipeline.session import open_session
-    from pipeline.source.directory import DirectoryLog
-    from pipeline.source.options import parse
+    from coordinator_pipeline.follow import start_following
+    from coordinator_pipeline.run import Source, prepare
+    from coordinator_pipeline.session import open_session
+    from coordinator_pipeline.source.directory import DirectoryLog
+    from coordinator_pipeline.source.options import parse
 except ModuleNotFoundError as missing:
     raise SystemExit(without_extra(missing)) from None
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from protocol import history, records, subscription
-from protocol.batch import LogRecord, build_batch
-from protocol.history_writer import encode_history
-from protocol.java import partition_for
-from protocol.offset_value import OffsetCommitValue
+from coordinator_protocol import history, records, subscription
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.history_writer import encode_history
+from coordinator_protocol.java import partition_for
+from coordinator_protocol.offset_value import OffsetCommitValue
 
 LOG_PARTITIONS = 50
 TOPIC_PARTITIONS = 12

@@ -27,7 +27,7 @@ from benchmarks.tables import table
 from benchmarks.work import FULL, QUICK, Pace, Work
 
 RATE: Final = 500
-PACKAGES: Final = ("coordinator_server/", "protocol/")
+PACKAGES: Final = ("coordinator_server/", "protocol/coordinator_protocol/")
 GENERATED: Final = re.compile(r"<(?:de|en)coder of (?P<what>.+)>")
 FRAME: Final = re.compile(r"(?P<function>.+) \((?P<file>[^()]+?)(?::\d+)?\)$")
 LOOP: Final = "event loop"

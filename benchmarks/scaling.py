@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import Final
 
 import uvloop
+
 from benchmarks import stored
 from benchmarks.tables import table
 from benchmarks.turn import SETTINGS, Client, costs, frame, gathered, rebalance
-
-from coordinator_server.app import App
-from coordinator_server.config import load
-from coordinator_server.observe import log
-from protocol.api_keys import ApiKey
-from protocol.batch import LogRecord
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.offset_commit import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.batch import LogRecord
+from coordinator_protocol.messages.heartbeat import HeartbeatRequest
+from coordinator_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from coordinator_server.app import App
+from coordinator_server.config import load
+from coordinator_server.observe import log
 
 MEMBERS: Final = (10, 1_000, 100_000)
 MEMBERS_OF_A_GROUP: Final = 10

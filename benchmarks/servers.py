@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from coordinator_server.healthcheck import Unhealthy
+from coordinator_server.cli.healthcheck import Unhealthy
 from tools.ports import free_port
 from tools.starting import START_SECONDS, await_coordinator
 
@@ -152,9 +152,9 @@ def ours(
     command = [sys.executable, "-m", "coordinator_server", "run"]
     command += [f"--set={name}={value}" for name, value in given.items()]
     compile_modules(root)
-    first = root / "build/compiled" if compiled else root
     # Nothing may come from the checkout that the environment was installed from.
-    imports = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(first)}
+    first = [root / "build/compiled"] if compiled else [root, root / "protocol"]
+    imports = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(map(str, first))}
     with _process(command, core, port, directory, imports, at_rest=at_rest, root=root) as running:
         yield running
 

@@ -6,12 +6,10 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Final
 
-from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.storage.segments.storage import TOPIC
-from protocol.batch import LogRecord, build_batch
-from protocol.java import partition_for
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import (
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.java import partition_for
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
@@ -19,6 +17,8 @@ from protocol.records import (
     encode_key,
     encode_value,
 )
+from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.storage import TOPIC
 
 PARTITIONS: Final = 50
 RECORDS_PER_BATCH: Final = 100

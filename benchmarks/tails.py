@@ -27,9 +27,8 @@ from benchmarks.servers import CannotRun, Running
 from benchmarks.tables import table
 from benchmarks.turn import frame
 from benchmarks.work import Sample
-
-from protocol.api_keys import ApiKey
-from protocol.messages.list_groups import ListGroupsRequest
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.messages.list_groups import ListGroupsRequest
 
 MEMBERS: Final = 50
 EVERY_MS: Final = 10

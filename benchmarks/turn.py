@@ -17,32 +17,32 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import uvloop
+
 from benchmarks.choice import chosen
 from benchmarks.tables import table
-
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import request_encoder, response_decoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.headers import is_flexible, response_header_version
+from coordinator_protocol.messages.heartbeat import HeartbeatRequest
+from coordinator_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coordinator_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coordinator_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from coordinator_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from coordinator_server.app import App
 from coordinator_server.config import load
 from coordinator_server.net.session import Session
 from coordinator_server.observe import log
 from coordinator_server.ports import ANONYMOUS
-from coordinator_server.serving import calm_collector
-from protocol.api_keys import ApiKey
-from protocol.codec import request_encoder, response_decoder
-from protocol.errors import ErrorCode
-from protocol.headers import is_flexible, response_header_version
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coordinator_server.server.run import calm_collector
 
 TOPIC = "orders"
 PARTITIONS = 100

@@ -1,5 +1,5 @@
 """`python -m coordinator_server`: the same as the command `coordinator-server`."""
 
-from coordinator_server.cli import main
+from coordinator_server.cli.main import main
 
 main()

@@ -10,22 +10,22 @@ from coordinator_server import __version__
 from coordinator_server.api.services import Services
 from coordinator_server.clock import PauseAwareClock
 from coordinator_server.config import Config
-from coordinator_server.deadline import Deadline
-from coordinator_server.descriptors import file_budget, open_file_limit
-from coordinator_server.failurelines import FailureLines
-from coordinator_server.group.reasons import RebalanceEvent
+from coordinator_server.group.rebalance_events import RebalanceEvent
 from coordinator_server.ids import SystemIds
+from coordinator_server.loop.batching import SoonInLoop
+from coordinator_server.loop.deadline import Deadline
+from coordinator_server.loop.task_keeper import TaskKeeper
 from coordinator_server.net.auth import AllowAll, Anonymous
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.observe import log
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.fanout import Fanout, Observer
-from coordinator_server.observe.findingwatch import FindingWatch
+from coordinator_server.observe.finding_watch import FindingWatch
 from coordinator_server.observe.flapping import Flapping
-from coordinator_server.observe.grouplines import GroupLines
-from coordinator_server.observe.groupseries import GroupTallies, TopicSource
-from coordinator_server.observe.looplag import LoopLag
+from coordinator_server.observe.group_lines import GroupLines
+from coordinator_server.observe.group_series import GroupTallies, TopicSource
+from coordinator_server.observe.loop_lag import LoopLag
 from coordinator_server.observe.refusals import Refusals
 from coordinator_server.observe.sources import Sources
 from coordinator_server.observe.sse import EventStream
@@ -33,14 +33,14 @@ from coordinator_server.observe.timeline import Timeline
 from coordinator_server.ports import Ids, TopicInfo
 from coordinator_server.runtime.admin import CoordinatorAdmin
 from coordinator_server.runtime.coordinator import Coordinator
+from coordinator_server.runtime.dependencies import World
 from coordinator_server.runtime.failures import Failure
 from coordinator_server.runtime.pauses import PauseWatch
 from coordinator_server.runtime.status import CoordinatorStatus
 from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.timers import LoopTimers
 from coordinator_server.runtime.watchdog import PartitionWatchdog
-from coordinator_server.runtime.world import World
-from coordinator_server.settings import (
+from coordinator_server.server.component_settings import (
     admin_token,
     cleaner_settings,
     client_memory,
@@ -48,8 +48,18 @@ from coordinator_server.settings import (
     group_choice,
     limits,
 )
-from coordinator_server.site import Site, alone
-from coordinator_server.soon import SoonInLoop
+from coordinator_server.server.descriptors import file_budget, open_file_limit
+from coordinator_server.server.failure_log import FailureLines
+from coordinator_server.server.node_resources import Site, alone
+from coordinator_server.server.storage_setup import (
+    close_storage,
+    make_flusher,
+    make_topics,
+    open_journal,
+    storage_figures,
+)
+from coordinator_server.server.substitutes import Substitutes
+from coordinator_server.server.warm_imports import import_apis, import_http
 from coordinator_server.storage.base import Node
 from coordinator_server.storage.segments.cleaner import Cleaner
 from coordinator_server.storage.segments.directory_watch import DirectoryWatch
@@ -57,16 +67,6 @@ from coordinator_server.storage.segments.guard import DirectoryLost, GuardedFile
 from coordinator_server.storage.segments.pool import DescriptorPool, PooledFiles, ReservedFiles
 from coordinator_server.storage.segments.reporting import Report
 from coordinator_server.storage.segments.storage import MAX_APPEND_BYTES, TOPIC, SegmentStorage
-from coordinator_server.storing import (
-    close_storage,
-    make_flusher,
-    make_topics,
-    open_journal,
-    storage_figures,
-)
-from coordinator_server.substitutes import Substitutes
-from coordinator_server.tasks import TaskKeeper
-from coordinator_server.warming import import_apis, import_http
 
 if TYPE_CHECKING:
     from coordinator_server.observe.http import HttpServer
@@ -317,8 +317,8 @@ class App:
         if address is None:
             return
         await import_http()
-        from coordinator_server.http_setup import make_http
-        from coordinator_server.scraping import Figures
+        from coordinator_server.server.http_setup import make_http
+        from coordinator_server.server.metrics_setup import Figures
 
         figures = Figures(
             counters=self.counters,

@@ -5,9 +5,9 @@ import os
 import pytest
 from hypothesis import settings
 
-from coordinator_server.group import machine
+from coordinator_protocol import frames
+from coordinator_server.group import group as machine
 from coordinator_server.net import connection
-from protocol import frames
 
 # What an example takes says how busy the machine is, and nothing about what it shows.
 settings.register_profile("untimed", deadline=None)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from coordinator_server.healthcheck import Unhealthy
+from coordinator_server.cli.healthcheck import Unhealthy
 from tools.ports import free_port
 from tools.starting import await_coordinator
 
@@ -92,7 +92,7 @@ def _serve_and_check(run: Run) -> bool:
         name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")
     }
     # A compiled server is found first, where the caller has asked for it.
-    found_first = filter(None, (environment.get("PYTHONPATH"), str(ROOT)))
+    found_first = filter(None, (environment.get("PYTHONPATH"), str(ROOT), str(ROOT / "protocol")))
     environment["PYTHONPATH"] = os.pathsep.join(found_first)
     with tempfile.TemporaryDirectory() as folder:
         server = subprocess.Popen(command, cwd=folder, env=environment)

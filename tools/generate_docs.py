@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from coordinator_server.cli import run
+from coordinator_server.cli.main import run
 from coordinator_server.config.model import PROPERTIES, Property
 from coordinator_server.config.own import OWN
 from coordinator_server.config.sources import DEV_SETTINGS

@@ -1,4 +1,4 @@
-"""Write protocol/messages from kio's schemas, which are generated from Kafka's definitions.
+"""Write the protocol's messages from kio's schemas, which are generated from Kafka's definitions.
 
     python -m tools.generate_messages            writes the modules
     python -m tools.generate_messages --check    only compares them; exit code 1 if they differ
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tools.kio_schemas import PRIMITIVES, Entity, Shape, entities, kio_classes, merged, versions_of
 
-MESSAGES = Path(__file__).resolve().parent.parent / "protocol" / "messages"
+MESSAGES = Path(__file__).resolve().parent.parent / "protocol" / "coordinator_protocol" / "messages"
 WIDTH = 100
 
 APIS = (
@@ -268,11 +268,11 @@ def _imports(body: str) -> Iterator[str]:
     types = sorted({wire for wire, _ in PRIMITIVES.values()}, key=_natural)
     names = [name for name in types if f"({name}" in body or f"([{name}]" in body]
     names += ["Api"] if "field(" not in body else ["Api", "field"]
-    line = f"from protocol.schema import {', '.join(names)}"
+    line = f"from coordinator_protocol.schema import {', '.join(names)}"
     if len(line) <= WIDTH:
         yield line
         return
-    yield "from protocol.schema import ("
+    yield "from coordinator_protocol.schema import ("
     yield from (f"    {name}," for name in names)
     yield ")"
 
@@ -309,14 +309,19 @@ def write(folder: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(description="Write protocol/messages from kio's schemas.")
+    parser = argparse.ArgumentParser(
+        description="Write coordinator_protocol/messages from kio's schemas."
+    )
     parser.add_argument("--check", action="store_true", help="only compare, exit 1 if outdated")
     if not parser.parse_args(arguments).check:
         write(MESSAGES)
         return 0
     stale = outdated(MESSAGES)
     for name in stale:
-        print(f"protocol/messages/{name} is not what the generator writes", file=sys.stderr)
+        print(
+            f"protocol/coordinator_protocol/messages/{name} is not what the generator writes",
+            file=sys.stderr,
+        )
     return 1 if stale else 0
 
 

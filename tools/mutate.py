@@ -50,7 +50,7 @@ def _relative(file: Path) -> str:
 def all_mutations() -> list[Mutation]:
     """Every change there is, in the order of the files."""
     sources = {_relative(file): file.read_text(encoding="utf-8") for file in modules()}
-    errors = (ROOT / "protocol/errors.py").read_text(encoding="utf-8")
+    errors = (ROOT / "protocol/coordinator_protocol/errors.py").read_text(encoding="utf-8")
     members: dict[str, tuple[str, ...]] = {}
     for source in (*sources.values(), errors):
         members |= enum_members(source)

@@ -129,7 +129,7 @@ async def play(given: Path | None) -> None:
 
 
 async def _pipeline(*arguments: str) -> None:
-    command = [sys.executable, "-m", "pipeline", *arguments]
+    command = [sys.executable, "-m", "coordinator_pipeline", *arguments]
     ran = await asyncio.create_subprocess_exec(*command)
     if await ran.wait():
         raise DemoFailed(f"the pipeline ended with {ran.returncode}")

@@ -21,13 +21,13 @@ from typing import Literal, NamedTuple
 
 from playwright.async_api import Browser, Error, async_playwright
 
-from coordinator_server.groupcommands.kafka import KafkaConnection
-from protocol.api_keys import ApiKey
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.messages.sync_group import SyncGroupRequest
-from protocol.subscription import Subscription, encode_subscription
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.messages.heartbeat import HeartbeatRequest
+from coordinator_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coordinator_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coordinator_protocol.messages.sync_group import SyncGroupRequest
+from coordinator_protocol.subscription import Subscription, encode_subscription
+from coordinator_server.cli.groups.kafka import KafkaConnection
 from tools.dashboard import page as dashboard_page
 from tools.dashboard import prometheus
 from tools.demo import GROUP, TOPIC, Cast, DemoFailed, Screen, Server, Story, end

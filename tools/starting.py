@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from coordinator_server.healthcheck import Unhealthy, find_coordinator
+from coordinator_server.cli.healthcheck import Unhealthy, find_coordinator
 
 START_SECONDS = 90.0
 """A JVM on a busy machine takes its time."""

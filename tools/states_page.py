@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic.state import VALID_PREVIOUS_STATES, ClassicGroupState
 from coordinator_server.group.classic.table import TABLE, Answer, Entry, Row, Situation
 from coordinator_server.group.events import Loaded
-from protocol.errors import ErrorCode
 
 COLUMNS = [situation for situation in Situation if situation is not Situation.DEAD]
 PREPARING = ClassicGroupState.PREPARING_REBALANCE

@@ -1,6 +1,6 @@
-"""The page of the pipeline's tables, from `pipeline/tables.py`."""
+"""The page of the pipeline's tables, from `pipeline/coordinator_pipeline/tables.py`."""
 
-from pipeline.tables import TABLES, Table
+from coordinator_pipeline.tables import TABLES, Table
 
 
 def tables_page(note: str) -> str:
@@ -12,7 +12,7 @@ def tables_page(note: str) -> str:
         "",
         "`coordinator-pipeline run` makes them of the log; `pipeline.md` tells how. Times are UTC;",
         "each table has a column `date` besides, by which its files are partitioned. The first,",
-        "`records`, is described in `pipeline/records_schema.py`.",
+        "`records`, is described in `pipeline/coordinator_pipeline/records_schema.py`.",
     ]
     for table in TABLES:
         parts += ["", *_table(table)]

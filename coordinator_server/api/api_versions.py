@@ -10,13 +10,17 @@ UNSUPPORTED_VERSION in version 0, so that any client can read it.
 import re
 from functools import cache, lru_cache
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import response_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 from coordinator_server.api.call import Call
 from coordinator_server.api.registry import announced
 from coordinator_server.api.services import Services
-from protocol.api_keys import ApiKey
-from protocol.codec import response_encoder
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What a client's software name and version may look like."""

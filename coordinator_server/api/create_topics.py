@@ -11,24 +11,24 @@ Errors, their order and their words are those of Kafka's `ControllerApis` and
 from collections import Counter
 from collections.abc import Iterable
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from coordinator_server.api.authorized_operations import CLUSTER_NAME
 from coordinator_server.api.call import Call
 from coordinator_server.api.controller import is_controller
 from coordinator_server.api.services import Services
-from coordinator_server.pace import Pace
+from coordinator_server.loop.time_slice import Pace
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.topics.catalog_interface import Catalog
 from coordinator_server.topics.configs import check_configs
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.limits import MAX_PARTITIONS_PER_REQUEST
 from coordinator_server.topics.names import CLUSTER_METADATA_TOPIC
-from protocol.errors import ErrorCode
-from protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 
 REPLICATION_FACTOR = 1
 DEFAULT = -1

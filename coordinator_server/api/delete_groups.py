@@ -6,22 +6,22 @@ v1: as v0. v2: flexible.
 from collections.abc import Iterable
 from functools import partial
 
-from coordinator_server.api.array_answer import ArrayAnswer
-from coordinator_server.api.call import Call
-from coordinator_server.api.in_turns import InTurns
-from coordinator_server.api.refusing import not_authorized
-from coordinator_server.api.services import Services
-from coordinator_server.group.effects import Refuse, Result, Rule
-from coordinator_server.group.events import DeleteGroup
-from coordinator_server.ports import Operation, Resource
-from coordinator_server.runtime.ticket import CallbackTicket
-from protocol.codec import part_encoder
-from protocol.errors import ErrorCode
-from protocol.messages.delete_groups import (
+from coordinator_protocol.codec import part_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from coordinator_server.api.call import Call
+from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.refusals import not_authorized
+from coordinator_server.api.services import Services
+from coordinator_server.api.streaming_response import ArrayAnswer
+from coordinator_server.group.effects import Refuse, Result, Rule
+from coordinator_server.group.events import DeleteGroup
+from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.ticket import CallbackTicket
 
 
 def handle(call: Call, request: DeleteGroupsRequest, services: Services) -> None:

@@ -9,20 +9,20 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from uuid import UUID
 
-from coordinator_server.api.authorized_operations import CLUSTER_NAME
-from coordinator_server.api.call import Call
-from coordinator_server.api.controller import is_controller
-from coordinator_server.api.services import Services
-from coordinator_server.pace import Pace
-from coordinator_server.ports import Operation, Resource, TopicInfo
-from coordinator_server.topics.errors import TopicError
-from protocol.errors import ErrorCode
-from protocol.messages.delete_topics import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from coordinator_server.api.authorized_operations import CLUSTER_NAME
+from coordinator_server.api.call import Call
+from coordinator_server.api.controller import is_controller
+from coordinator_server.api.services import Services
+from coordinator_server.loop.time_slice import Pace
+from coordinator_server.ports import Operation, Resource, TopicInfo
+from coordinator_server.topics.errors import TopicError
 
 ZERO_ID = bytes(16)
 UNKNOWN_TOPIC = "This server does not host this topic-partition."

@@ -4,15 +4,15 @@ v0: brokers. v1: endpoint type, brokers or controllers (KIP-919). v2: fenced bro
 there are none here.
 """
 
-from coordinator_server.api.authorized_operations import NOT_ASKED, cluster_operations
-from coordinator_server.api.call import Call
-from coordinator_server.api.services import Services
-from protocol.errors import ErrorCode
-from protocol.messages.describe_cluster import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from coordinator_server.api.authorized_operations import NOT_ASKED, cluster_operations
+from coordinator_server.api.call import Call
+from coordinator_server.api.services import Services
 
 BROKERS = 1
 CONTROLLERS = 2

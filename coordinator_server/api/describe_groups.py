@@ -8,25 +8,25 @@ described as Dead, without an error (KIP-1043).
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from coordinator_server.api.array_answer import ArrayAnswer, around_empty
-from coordinator_server.api.authorized_operations import authorized_operations
-from coordinator_server.api.call import Call
-from coordinator_server.api.in_turns import InTurns
-from coordinator_server.api.refusing import not_authorized
-from coordinator_server.api.services import Services
-from coordinator_server.group.effects import Described, DescribedMember, Refuse, Result
-from coordinator_server.group.events import Describe
-from coordinator_server.ports import Operation, Resource
-from coordinator_server.runtime.ticket import CallbackTicket
-from protocol.codec import part_encoder
-from protocol.errors import ErrorCode
-from protocol.headers import is_flexible
-from protocol.messages.describe_groups import (
+from coordinator_protocol.codec import part_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.headers import is_flexible
+from coordinator_protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from coordinator_server.api.authorized_operations import authorized_operations
+from coordinator_server.api.call import Call
+from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.refusals import not_authorized
+from coordinator_server.api.services import Services
+from coordinator_server.api.streaming_response import ArrayAnswer, around_empty
+from coordinator_server.group.effects import Described, DescribedMember, Refuse, Result
+from coordinator_server.group.events import Describe
+from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.ticket import CallbackTicket
 
 DEAD = "Dead"
 FIRST_WITH_OPERATIONS = 3

@@ -11,16 +11,8 @@ offset is the high watermark.
 
 from typing import NamedTuple
 
-from coordinator_server.api.call import Call
-from coordinator_server.api.memory import Growth
-from coordinator_server.api.partitions import check_partition
-from coordinator_server.api.services import Services
-from coordinator_server.pace import Pace
-from coordinator_server.ports import Operation
-from coordinator_server.topics.errors import TopicError
-from coordinator_server.topics.service import FetchPart, FetchWant
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
@@ -28,6 +20,14 @@ from protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from coordinator_server.api.call import Call
+from coordinator_server.api.memory import Growth
+from coordinator_server.api.partitions import check_partition
+from coordinator_server.api.services import Services
+from coordinator_server.loop.time_slice import Pace
+from coordinator_server.ports import Operation
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.service import FetchPart, FetchWant
 
 HAS_LARGE_ANSWERS = True
 READ_COMMITTED = 1

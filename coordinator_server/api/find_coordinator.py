@@ -10,19 +10,19 @@ refused in every version as Kafka refuses them before v6.
 from collections.abc import Sequence
 from typing import Final
 
-from coordinator_server.api.array_answer import ArrayAnswer
-from coordinator_server.api.call import Call
-from coordinator_server.api.in_turns import InTurns
-from coordinator_server.api.services import Services
-from coordinator_server.ports import Operation, Resource
-from protocol.codec import part_encoder
-from protocol.coordinator_answers import coordinator_found
-from protocol.errors import ErrorCode
-from protocol.messages.find_coordinator import (
+from coordinator_protocol.codec import part_encoder
+from coordinator_protocol.coordinator_answers import coordinator_found
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from coordinator_server.api.call import Call
+from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.services import Services
+from coordinator_server.api.streaming_response import ArrayAnswer
+from coordinator_server.ports import Operation, Resource
 
 GROUP: Final = 0
 TRANSACTION: Final = 1

@@ -10,15 +10,15 @@ import struct
 from functools import cache, partial
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coordinator_server.api.call import Call
-from coordinator_server.api.refusing import empty_group_id, not_authorized
+from coordinator_server.api.refusals import empty_group_id, not_authorized
 from coordinator_server.api.services import Services
 from coordinator_server.group.effects import Refuse, Result
 from coordinator_server.group.events import Heartbeat
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import CallbackTicket
-from protocol.errors import ErrorCode
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 NO_TAGS: Final = 0
 _READ: Final = Operation.READ

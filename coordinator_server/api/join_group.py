@@ -8,16 +8,16 @@ v4: a dynamic member is first told its id, MEMBER_ID_REQUIRED (KIP-394). v5: sta
 
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.join_answers import follower_joined, leader_joined, not_joined
+from coordinator_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coordinator_server.api.call import Call
-from coordinator_server.api.refusing import empty_group_id, not_authorized, refused
+from coordinator_server.api.refusals import empty_group_id, not_authorized, refused
 from coordinator_server.api.services import Services
 from coordinator_server.api.ticket import CallTicket
 from coordinator_server.group.effects import Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Join
 from coordinator_server.ports import Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.join_answers import follower_joined, leader_joined, not_joined
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_WITH_REBALANCE_TIMEOUT: Final = 1
 FIRST_WITH_KNOWN_MEMBER_ID: Final = 4

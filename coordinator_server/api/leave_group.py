@@ -8,18 +8,22 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from coordinator_server.api.array_answer import ArrayAnswer
+from coordinator_protocol.codec import part_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+)
 from coordinator_server.api.call import Call
-from coordinator_server.api.in_turns import InTurns
-from coordinator_server.api.refusing import empty_group_id, not_authorized
+from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.refusals import empty_group_id, not_authorized
 from coordinator_server.api.services import Services
+from coordinator_server.api.streaming_response import ArrayAnswer
 from coordinator_server.group.effects import Left, LeftMember, Refuse, Result
 from coordinator_server.group.events import Leave, LeavingMember
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import CallbackTicket
-from protocol.codec import part_encoder
-from protocol.errors import ErrorCode
-from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 FIRST_BATCHED: Final = 3
 

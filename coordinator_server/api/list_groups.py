@@ -12,19 +12,19 @@ goes meanwhile may be in it or not.
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
-from coordinator_server.api.array_answer import around
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import part_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages import list_groups
+from coordinator_protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from coordinator_server.api.authorized_operations import CLUSTER_NAME
 from coordinator_server.api.call import Call
 from coordinator_server.api.memory import Growth
 from coordinator_server.api.services import Services
-from coordinator_server.pace import Pace
+from coordinator_server.api.streaming_response import around
+from coordinator_server.loop.time_slice import Pace
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.coordinator import ListedGroup
-from protocol.api_keys import ApiKey
-from protocol.codec import part_encoder
-from protocol.errors import ErrorCode
-from protocol.messages import list_groups
-from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 AT_ONCE = 128
 """Groups that are looked at before others may have their turn."""

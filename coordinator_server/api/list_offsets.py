@@ -12,24 +12,24 @@ reads committed records: a log of `__consumer_offsets` taken over from Kafka may
 from collections import Counter
 from collections.abc import Sequence
 
-from coordinator_server.api.array_answer import around, around_empty
-from coordinator_server.api.call import Call
-from coordinator_server.api.partitions import check_partition
-from coordinator_server.api.services import Services
-from coordinator_server.pace import Pace
-from coordinator_server.ports import Operation, TopicInfo
-from coordinator_server.topics.errors import TopicError
-from coordinator_server.topics.service import LEADER_EPOCH
-from protocol.codec import part_encoder
-from protocol.errors import ErrorCode
-from protocol.headers import is_flexible
-from protocol.messages.list_offsets import (
+from coordinator_protocol.codec import part_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.headers import is_flexible
+from coordinator_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from coordinator_server.api.call import Call
+from coordinator_server.api.partitions import check_partition
+from coordinator_server.api.services import Services
+from coordinator_server.api.streaming_response import around, around_empty
+from coordinator_server.loop.time_slice import Pace
+from coordinator_server.ports import Operation, TopicInfo
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.service import LEADER_EPOCH
 
 READ_COMMITTED = 1
 LATEST = -1

@@ -16,7 +16,15 @@ from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from coordinator_server.api.array_answer import around
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from coordinator_server.api.authorized_operations import (
     CLUSTER_NAME,
     NOT_ASKED,
@@ -27,19 +35,11 @@ from coordinator_server.api.call import Call
 from coordinator_server.api.memory import Growth
 from coordinator_server.api.metadata_topics import TopicWriter
 from coordinator_server.api.services import Services
-from coordinator_server.pace import Pace
+from coordinator_server.api.streaming_response import around
+from coordinator_server.loop.time_slice import Pace
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.topics.names import INTERNAL_TOPICS, why_invalid
 from coordinator_server.topics.service import LEADER_EPOCH
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 
 ZERO_ID = bytes(16)
 FIRST_OPERATIONS: Final = 8

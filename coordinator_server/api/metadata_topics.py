@@ -9,12 +9,12 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import part_encoder
+from coordinator_protocol.headers import is_flexible
+from coordinator_protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from coordinator_protocol.varints import uvarint
 from coordinator_server.ports import TopicInfo
-from protocol.api_keys import ApiKey
-from protocol.codec import part_encoder
-from protocol.headers import is_flexible
-from protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
-from protocol.varints import uvarint
 
 AT_ONCE: Final = 1024
 """Partitions of a piece; they take less than a millisecond."""

@@ -14,27 +14,27 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Final
 
-from coordinator_server.api import registry
-from coordinator_server.api.call import Call
-from coordinator_server.api.readable import answered, readable_partitions
-from coordinator_server.api.refusing import not_authorized, not_readable
-from coordinator_server.api.services import Services
-from coordinator_server.api.ticket import CallTicket
-from coordinator_server.group.effects import Committed, Refuse, Result
-from coordinator_server.group.events import CommitOffsets
-from coordinator_server.ports import Operation, Resource
-from coordinator_server.runtime.ticket import Ticket
-from protocol.commit_frame import CommitFrame
-from protocol.commit_template import MOST_RECORDS
-from protocol.errors import ErrorCode
-from protocol.messages.offset_commit import (
+from coordinator_protocol.commit_frame import CommitFrame
+from coordinator_protocol.commit_template import MOST_RECORDS
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from protocol.offset_answers import commit_accepted
+from coordinator_protocol.offset_answers import commit_accepted
+from coordinator_server.api import registry
+from coordinator_server.api.call import Call
+from coordinator_server.api.refusals import not_authorized, not_readable
+from coordinator_server.api.services import Services
+from coordinator_server.api.ticket import CallTicket
+from coordinator_server.api.topic_access import answered, readable_partitions
+from coordinator_server.group.effects import Committed, Refuse, Result
+from coordinator_server.group.events import CommitOffsets
+from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.ticket import Ticket
 
 FIRST_WITH_NOT_FOUND: Final = 9
 _READ: Final = Operation.READ

@@ -10,19 +10,19 @@ from itertools import chain, islice
 from struct import Struct
 from typing import Final
 
-from coordinator_server.api.array_answer import around
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from coordinator_protocol.writing import text_bytes
 from coordinator_server.api.call import Call
-from coordinator_server.api.in_turns import InTurns
-from coordinator_server.api.readable import answered, readable_partitions
-from coordinator_server.api.refusing import empty_group_id, not_authorized, not_readable
+from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.refusals import empty_group_id, not_authorized, not_readable
 from coordinator_server.api.services import Services
+from coordinator_server.api.streaming_response import around
+from coordinator_server.api.topic_access import answered, readable_partitions
 from coordinator_server.group.effects import Deleted, Refuse, Result
 from coordinator_server.group.events import DeleteOffsets
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import CallbackTicket
-from protocol.errors import ErrorCode
-from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from protocol.writing import text_bytes
 
 Topics = list[tuple[str, list[int]]]
 """Topics with their partitions."""

@@ -13,17 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from coordinator_server.api.array_answer import ArrayAnswer, around
-from coordinator_server.api.call import Call
-from coordinator_server.api.in_turns import InTurns
-from coordinator_server.api.refusing import not_authorized
-from coordinator_server.api.services import Services
-from coordinator_server.group.effects import Fetched, FetchedTopic, Refuse, Result, unpacked
-from coordinator_server.group.events import FetchOffsets
-from coordinator_server.ports import Operation, Resource
-from coordinator_server.runtime.ticket import CallbackTicket
-from protocol.errors import ErrorCode
-from protocol.messages.offset_fetch import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -32,7 +23,21 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from protocol.offset_answers import fetched, fetched_alone, fetched_group, fetched_in_pieces
+from coordinator_protocol.offset_answers import (
+    fetched,
+    fetched_alone,
+    fetched_group,
+    fetched_in_pieces,
+)
+from coordinator_server.api.call import Call
+from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.refusals import not_authorized
+from coordinator_server.api.services import Services
+from coordinator_server.api.streaming_response import ArrayAnswer, around
+from coordinator_server.group.effects import Fetched, FetchedTopic, Refuse, Result, unpacked
+from coordinator_server.group.events import FetchOffsets
+from coordinator_server.ports import Operation, Resource
+from coordinator_server.runtime.ticket import CallbackTicket
 
 FIRST_WITH_GROUP_ERROR: Final = 2
 FIRST_FLEXIBLE: Final = 6

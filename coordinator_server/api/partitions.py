@@ -2,12 +2,12 @@
 
 from typing import NoReturn
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.api.call import Call
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.service import LEADER_EPOCH
-from protocol.errors import ErrorCode
 
 UNKNOWN_EPOCH = -1
 

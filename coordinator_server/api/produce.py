@@ -14,21 +14,21 @@ are refused, for what their sequence numbers promise could not be kept.
 import asyncio
 from collections.abc import Sequence
 
-from coordinator_server.api.call import Call
-from coordinator_server.api.partitions import check_partition
-from coordinator_server.api.services import Services
-from coordinator_server.pace import Pace
-from coordinator_server.ports import Operation
-from coordinator_server.topics.errors import TopicError
-from coordinator_server.topics.partition import Appended
-from protocol.errors import ErrorCode
-from protocol.messages.produce import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from coordinator_server.api.call import Call
+from coordinator_server.api.partitions import check_partition
+from coordinator_server.api.services import Services
+from coordinator_server.loop.time_slice import Pace
+from coordinator_server.ports import Operation
+from coordinator_server.topics.errors import TopicError
+from coordinator_server.topics.partition import Appended
 
 NO_ACKS = 0
 VALID_ACKS = (NO_ACKS, 1, -1)

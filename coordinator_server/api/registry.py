@@ -14,11 +14,11 @@ from struct import Struct
 from types import ModuleType
 from typing import Any, Final, Protocol
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import request_decoder, response_encoder, response_parts_encoder
+from coordinator_protocol.headers import is_flexible, response_header_version
 from coordinator_server.api.call import Call
 from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.codec import request_decoder, response_encoder, response_parts_encoder
-from protocol.headers import is_flexible, response_header_version
 
 
 class Handling(Enum):
@@ -117,7 +117,7 @@ def import_all() -> None:
     for api in _ROWS:
         _import(api)
     # The codec of SyncGroup has it only where there is a leader's.
-    import_module("protocol.leader_syncs")
+    import_module("coordinator_protocol.sync_group_decoder")
 
 
 class Route:

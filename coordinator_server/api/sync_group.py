@@ -6,16 +6,16 @@ then must be there, in the request and in the answer (KIP-559).
 
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.join_answers import synced
+from coordinator_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from coordinator_server.api.call import Call
-from coordinator_server.api.refusing import empty_group_id, not_authorized, refused
+from coordinator_server.api.refusals import empty_group_id, not_authorized, refused
 from coordinator_server.api.services import Services
 from coordinator_server.api.ticket import CallTicket
 from coordinator_server.group.effects import Refuse, Result, Rule, Synced
 from coordinator_server.group.events import Sync
 from coordinator_server.ports import Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.join_answers import synced
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_WITH_PROTOCOL: Final = 5
 _READ: Final = Operation.READ

@@ -24,9 +24,9 @@ from coordinator_server.group.events import (
     Tick,
     TopicsDeleted,
 )
-from coordinator_server.group.machine import Group
+from coordinator_server.group.group import Group
 from coordinator_server.group.purgatory import NEVER
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Culprit,
     MemberRemoved,
     Observation,

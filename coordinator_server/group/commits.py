@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator_protocol.commit_template import CommitTemplate, Place
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.offset_commit import OffsetCommitRequestTopic
+from coordinator_protocol.offset_value import pack_offset
 from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.members import renew
 from coordinator_server.group.classic.validation import (
@@ -24,11 +28,7 @@ from coordinator_server.group.effects import (
     WriteOffsets,
 )
 from coordinator_server.group.events import CommitOffsets, FetchOffsets, ResetOffsets
-from coordinator_server.group.memory import GroupMemory
-from protocol.commit_template import CommitTemplate, Place
-from protocol.errors import ErrorCode
-from protocol.messages.offset_commit import OffsetCommitRequestTopic
-from protocol.offset_value import pack_offset
+from coordinator_server.group.group_state import GroupMemory
 
 _NONE: Final = ErrorCode.NONE
 

@@ -3,6 +3,10 @@
 Every decision and its tombstones fall into one turn of the group, so that nothing comes between.
 """
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.history import RebalanceHistoryKey
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import GroupMetadataKey, OffsetCommitKey
 from coordinator_server.group.classic.state import (
     CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
@@ -18,13 +22,13 @@ from coordinator_server.group.events import (
     ExpireOffsets,
     TopicsDeleted,
 )
-from coordinator_server.group.memory import GroupMemory
-from coordinator_server.group.past import PastEvents, aged, key_of
-from coordinator_server.group.reasons import GroupRemoved, OffsetsRemoved, OffsetsRemovedReason
-from protocol.errors import ErrorCode
-from protocol.history import RebalanceHistoryKey
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import GroupMetadataKey, OffsetCommitKey
+from coordinator_server.group.group_state import GroupMemory
+from coordinator_server.group.rebalance_events import (
+    GroupRemoved,
+    OffsetsRemoved,
+    OffsetsRemovedReason,
+)
+from coordinator_server.group.rebalance_log import PastEvents, aged, key_of
 
 _S = ClassicGroupState
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.offset_value import decode_offset
+from coordinator_protocol.record_headers import NO_HEADERS, PackedHeaders
+from coordinator_protocol.records import OffsetCommitKey, RecordKey, RecordValue
 from coordinator_server.group.events import Token
-from coordinator_server.group.reasons import Culprit, Observation
-from protocol.errors import ErrorCode
-from protocol.offset_value import decode_offset
-from protocol.record_headers import NO_HEADERS, PackedHeaders
-from protocol.records import OffsetCommitKey, RecordKey, RecordValue
+from coordinator_server.group.rebalance_events import Culprit, Observation
 
 
 class Rule(StrEnum):

@@ -7,7 +7,7 @@ behaviour that depends on the version is a field that names the capability.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from protocol.messages.offset_commit import OffsetCommitRequestTopic
+from coordinator_protocol.messages.offset_commit import OffsetCommitRequestTopic
 
 Token = object
 """A parked or pending reply. The group hands it back with the result and never looks inside."""

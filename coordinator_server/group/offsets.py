@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator_protocol.commit_template import CommitTemplate
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.offset_value import OffsetCommitValue, decode_offset
+from coordinator_protocol.records import encode_value
 from coordinator_server.group.effects import FetchedTopic
-from coordinator_server.group.nothing import NOTHING
-from protocol.commit_template import CommitTemplate
-from protocol.errors import ErrorCode
-from protocol.offset_value import OffsetCommitValue, decode_offset
-from protocol.records import encode_value
+from coordinator_server.group.empty_dict import NOTHING
 
 TopicPartition = tuple[str, int]
 Packed = bytes

@@ -7,18 +7,18 @@ the tenure, and after a load the group is what `restore` makes of its record.
 
 from collections.abc import Collection
 
-from coordinator_server.group.alike import text_alike
+from coordinator_protocol.commit_template import CommitTemplate
+from coordinator_protocol.history import PackedHistory, RebalanceHistoryKey
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import GroupMetadataValue, OffsetCommitKey, RecordKey, RecordValue
 from coordinator_server.group.classic.state import (
     ClassicGroup,
     ClassicGroupState,
     ClassicMember,
 )
-from coordinator_server.group.memory import GroupMemory
-from coordinator_server.group.past import dropped, kept
-from protocol.commit_template import CommitTemplate
-from protocol.history import PackedHistory, RebalanceHistoryKey
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import GroupMetadataValue, OffsetCommitKey, RecordKey, RecordValue
+from coordinator_server.group.group_state import GroupMemory
+from coordinator_server.group.interning import text_alike
+from coordinator_server.group.rebalance_log import dropped, kept
 
 NO_PRODUCER_ID = -1
 

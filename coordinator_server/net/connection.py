@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from coordinator_server.clock import Clock
+from coordinator_server.loop.task_keeper import origin
+from coordinator_server.net.address import peer_host
 from coordinator_server.net.context import SessionContext
-from coordinator_server.net.leaving import LASTING, Leaving
+from coordinator_server.net.disconnected_session import LASTING, Leaving
+from coordinator_server.net.fair_scheduler import Flushed, SlicedWork, Turns
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.memory import UNCOUNTED, ConnectionMemory
-from coordinator_server.net.peer import peer_host
 from coordinator_server.net.request_buffer import READ_AHEAD
 from coordinator_server.net.session import Session
-from coordinator_server.net.turns import Flushed, SlicedWork, Turns
 from coordinator_server.ports import Authenticator
-from coordinator_server.tasks import origin
 
 
 @dataclass(slots=True)

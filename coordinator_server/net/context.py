@@ -4,12 +4,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.api.services import Services
-from coordinator_server.net.call import Late, SessionCall
 from coordinator_server.net.memory import MemoryBudget
+from coordinator_server.net.session_call import Late, SessionCall
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.line_limit import LineLimiter
-from protocol.errors import ErrorCode
 
 Report = Callable[..., None]
 """Called as `report(event, **fields)` for the log."""

@@ -4,8 +4,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server.api.services import Services
-from coordinator_server.net.call import SessionCall
 from coordinator_server.net.repeat import Repeat
+from coordinator_server.net.session_call import SessionCall
 
 if TYPE_CHECKING:
     from coordinator_server.api.registry import Later, Route

@@ -9,17 +9,17 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import cast
 
-from coordinator_server.accepting import accepting
 from coordinator_server.clock import Clock
+from coordinator_server.loop.accepting import accepting
+from coordinator_server.loop.batching import Soon
 from coordinator_server.net.connection import Connection, Hub
 from coordinator_server.net.context import SessionContext
+from coordinator_server.net.fair_scheduler import Turns
 from coordinator_server.net.heap import trim
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.sockets import bind
-from coordinator_server.net.turns import Turns
 from coordinator_server.observe.line_limit import LineLimiter
 from coordinator_server.ports import Authenticator
-from coordinator_server.soon import Soon
 
 _Factory = Callable[[], asyncio.BaseProtocol]
 

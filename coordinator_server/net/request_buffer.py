@@ -6,11 +6,11 @@ One is in progress, complete ones wait behind it, and the last may have come in 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from coordinator_protocol.frames import SIZE_BYTES, Frame, FrameError, FrameSplitter
 from coordinator_server.net.memory import UNCOUNTED
-from protocol.frames import SIZE_BYTES, Frame, FrameError, FrameSplitter
 
 if TYPE_CHECKING:
-    from coordinator_server.net.call import SessionCall
+    from coordinator_server.net.session_call import SessionCall
 
 SPLIT_AT_ONCE: Final = 64
 """Requests of a chunk that are split from it together.

@@ -1,9 +1,9 @@
 """Log lines about requests and sessions, of which a client must not cause too many."""
 
-from coordinator_server.net.call import SessionCall
+from coordinator_server.loop.task_keeper import origin
+from coordinator_server.net.session_call import SessionCall
 from coordinator_server.observe.line_limit import LineLimiter
 from coordinator_server.ports import Caller
-from coordinator_server.tasks import origin
 
 
 def report_failed(lines: LineLimiter, call: SessionCall, bug: BaseException) -> None:

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode, Malformed, TooManyElements
+from coordinator_protocol.frames import SIZE_BYTES
+from coordinator_protocol.headers import read_intent
 from coordinator_server.api.registry import ROUTES, Route, route
-from coordinator_server.net.asker import Asker
-from coordinator_server.net.call import SessionCall
-from coordinator_server.net.context import SessionContext, Shell
-from coordinator_server.net.familiar import Familiar
-from coordinator_server.net.large import (
+from coordinator_server.loop.task_keeper import origin
+from coordinator_server.net.body_limits import (
     COUNTED_BODY,
     LARGE_BODY,
     LARGE_RESPONSES,
@@ -25,17 +26,16 @@ from coordinator_server.net.large import (
     exceeded_limit,
     size_limit_named,
 )
-from coordinator_server.net.measuring import measure
-from coordinator_server.net.outbox import Outbox
+from coordinator_server.net.context import SessionContext, Shell
+from coordinator_server.net.familiar import Familiar
 from coordinator_server.net.request_buffer import RequestBuffer
+from coordinator_server.net.request_header import Asker
 from coordinator_server.net.request_lines import report_broken, report_failed, report_too_large
+from coordinator_server.net.request_timing import measure
+from coordinator_server.net.response_queue import Outbox
+from coordinator_server.net.session_call import SessionCall
 from coordinator_server.net.slow_requests import decode_large, handle_async, refuse_large, start
 from coordinator_server.ports import ANONYMOUS, Caller, Principal
-from coordinator_server.tasks import origin
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode, Malformed, TooManyElements
-from protocol.frames import SIZE_BYTES
-from protocol.headers import read_intent
 
 WRITE_AHEAD: Final = 262_144
 """Bytes of answers above which no further request is begun before they have been taken."""

@@ -5,11 +5,11 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.api.services import Services
-from coordinator_server.net.call import SessionCall
+from coordinator_server.net.body_limits import LargeDecoding
 from coordinator_server.net.context import Shell
-from coordinator_server.net.large import LargeDecoding
-from protocol.errors import ErrorCode
+from coordinator_server.net.session_call import SessionCall
 
 if TYPE_CHECKING:
     from coordinator_server.net.session import Session

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     MemberRemoved,
     Observation,
     OffsetsRemoved,

@@ -4,7 +4,7 @@ import contextlib
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 
-from coordinator_server.group.reasons import Observation
+from coordinator_server.group.rebalance_events import Observation
 
 Observer = Callable[[Observation], None]
 OnFailure = Callable[[Observer, BaseException], None]

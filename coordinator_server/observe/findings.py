@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     NOT_WRITTEN,
     Culprit,
     RebalanceEvent,

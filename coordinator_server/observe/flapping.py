@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Final
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     FIRST_SEQUENCE,
     NOT_WRITTEN,
     MemberRemoved,

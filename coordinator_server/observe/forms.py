@@ -6,7 +6,7 @@ from itertools import islice
 from math import isfinite
 from typing import Any
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Culprit,
     MemberRemoved,
     OffsetsRemoved,

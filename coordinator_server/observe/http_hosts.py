@@ -13,7 +13,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from coordinator_server.observe.http_answers import Handler, error
-from coordinator_server.wording import printable
+from coordinator_server.observe.printable_text import printable
 
 MISDIRECTED: Final = 421
 

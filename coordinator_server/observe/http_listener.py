@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from coordinator_server.accepting import RefusedConnection, accepting
+from coordinator_server.loop.accepting import RefusedConnection, accepting
 from coordinator_server.observe.http_answers import Handler
 
 MAX_CONNECTIONS: Final = 500

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
-from coordinator_server.observe.librarylog import LibraryLog
-from coordinator_server.observe.linewriter import LineWriter
-from coordinator_server.wording import printable
+from coordinator_server.observe.library_log import LibraryLog
+from coordinator_server.observe.line_writer import LineWriter
+from coordinator_server.observe.printable_text import printable
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from coordinator_server.group.reasons import OffsetsRemovedReason, Outcome
+from coordinator_server.group.rebalance_events import OffsetsRemovedReason, Outcome
 from coordinator_server.observe.counters import Counters, Histogram
 from coordinator_server.observe.families import FAMILIES, GROUP_STATES, JMX_FAMILIES, PREFIX, Family
 from coordinator_server.observe.findings import Finding, FindingKind, LikelyCause
-from coordinator_server.observe.looplag import LoopLag
+from coordinator_server.observe.loop_lag import LoopLag
 from coordinator_server.observe.status import (
     MEMBER_KINDS,
     MEMORY_KINDS,

@@ -7,7 +7,7 @@ it to ask for the state of things when it is back.
 import asyncio
 import json
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     GroupRemoved,
     MemberRemoved,
     Observation,

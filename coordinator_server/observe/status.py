@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from coordinator_server.group.reasons import Culprit, RebalanceEvent
+from coordinator_server.group.rebalance_events import Culprit, RebalanceEvent
 
 PARTITION_STATES = ("initial", "loading", "active", "failed", "closed")
 """States of a coordinator partition, as they are named in metrics and JSON."""

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     NOT_WRITTEN,
     GroupRemoved,
     Observation,

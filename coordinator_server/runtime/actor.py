@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.effects import Effects, FetchedTopic
 from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Released, Tick, Token
-from coordinator_server.group.machine import Group, TurnFailed
+from coordinator_server.group.group import Group, TurnFailed
 from coordinator_server.group.purgatory import NEVER
-from coordinator_server.tasks import is_cancelled
+from coordinator_server.loop.task_keeper import is_cancelled
 
 if TYPE_CHECKING:
     from coordinator_server.runtime.tenure import Tenure

@@ -3,6 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from coordinator_server.group.effects import Committed, Refuse, Result
 from coordinator_server.group.events import (
     DeleteGroup,
@@ -14,11 +19,6 @@ from coordinator_server.group.events import (
 from coordinator_server.observe.status import AdminResult
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.ticket import CallbackTicket, Ticket
-from protocol.errors import ErrorCode
-from protocol.messages.offset_commit import (
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 
 
 class CoordinatorAdmin:

@@ -5,7 +5,7 @@ from asyncio import CancelledError
 from contextlib import suppress
 
 from coordinator_server.group.effects import Result
-from coordinator_server.group.reasons import brief
+from coordinator_server.group.rebalance_events import brief
 from coordinator_server.runtime.ticket import Ticket
 
 

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.java import PartitionOf
 from coordinator_server.group.commits import RepeatedCommit, repeated
 from coordinator_server.group.effects import FetchedTopic, Refuse
 from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat, Token
-from coordinator_server.group.machine import Group
-from coordinator_server.group.reasons import Culprit
+from coordinator_server.group.group import Group
+from coordinator_server.group.rebalance_events import Culprit
 from coordinator_server.runtime.actor import GroupActor
+from coordinator_server.runtime.dependencies import World
 from coordinator_server.runtime.partition import Partition, PartitionState, Report
 from coordinator_server.runtime.refusals import tell_refused
-from coordinator_server.runtime.world import World
 from coordinator_server.storage.base import Storage
-from protocol.errors import ErrorCode
-from protocol.java import PartitionOf
 
 
 class ListedGroup(NamedTuple):

@@ -3,9 +3,9 @@
 from enum import Enum
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import DONE, Fetched, Refuse, Result, Rule
 from coordinator_server.group.events import Event, FetchOffsets, Heartbeat
-from protocol.errors import ErrorCode
 
 
 class Failure(Enum):

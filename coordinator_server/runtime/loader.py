@@ -1,17 +1,17 @@
 """Reads a partition's log and makes its groups."""
 
-from coordinator_server.group.machine import Group
-from coordinator_server.group.replay import apply, apply_packed, end_transaction
-from coordinator_server.storage.base import CorruptLog, LogRecord, PartitionLog
-from protocol.errors import Malformed
-from protocol.history import PackedHistory, is_known_history
-from protocol.markers import decode_marker
-from protocol.offset_runs import OffsetRun
-from protocol.records import (
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.history import PackedHistory, is_known_history
+from coordinator_protocol.markers import decode_marker
+from coordinator_protocol.offset_commit_scanner import OffsetRun
+from coordinator_protocol.records import (
     UnknownKey,
     decode_key,
     decode_value,
 )
+from coordinator_server.group.group import Group
+from coordinator_server.group.replay import apply, apply_packed, end_transaction
+from coordinator_server.storage.base import CorruptLog, LogRecord, PartitionLog
 
 
 class Loader:

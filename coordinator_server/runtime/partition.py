@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
+from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.effects import FetchedTopic
 from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Token
+from coordinator_server.loop.task_keeper import is_cancelled
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.answering import resolve
 from coordinator_server.runtime.deletions import Deletions
+from coordinator_server.runtime.dependencies import World
 from coordinator_server.runtime.failures import Failure, answer_to
-from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.refusals import tell_unserved
 from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import Ticket
-from coordinator_server.runtime.world import World
+from coordinator_server.runtime.unlogged_generations import SpentGenerations
 from coordinator_server.storage.base import CorruptLog, Fenced, PartitionLog, Storage, append
-from coordinator_server.tasks import is_cancelled
-from protocol.new_batch import NewBatch
 
 
 class PartitionState(Enum):

@@ -9,8 +9,7 @@ Equal refusals are folded before anything is made of them, so that a flood of th
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from coordinator_server.clock import Clock
-from coordinator_server.dates import utc
+from coordinator_server.clock import Clock, utc
 from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.effects import (
     Committed,
@@ -36,8 +35,8 @@ from coordinator_server.group.events import (
     ResetOffsets,
     Sync,
 )
-from coordinator_server.group.machine import Group
-from coordinator_server.group.reasons import Culprit, Observation, Refused, brief
+from coordinator_server.group.group import Group
+from coordinator_server.group.rebalance_events import Culprit, Observation, Refused, brief
 from coordinator_server.observe.counters import Counters
 
 Fold = Callable[[str, tuple[str, str, str, str], int], bool]

@@ -9,16 +9,16 @@ from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Committed, Deleted, Left, Refuse, Reply
 from coordinator_server.group.events import Event
-from coordinator_server.group.reasons import Observation, RebalanceStarted
+from coordinator_server.group.rebalance_events import Observation, RebalanceStarted
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.answering import refuse, resolve
+from coordinator_server.runtime.dependencies import World
 from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.refusals import tell_parts, tell_refusal
-from coordinator_server.runtime.world import World
 from coordinator_server.runtime.writer import Leaving
-from protocol.errors import ErrorCode
 
 REPLIES_PER_TURN: Final = 256
 """A turn of thousands of replies would hold up all other groups: these take some milliseconds."""

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.subscription import decode_assignment, subscribed_topics
 from coordinator_server.group.classic.state import (
     CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
     ClassicMember,
 )
 from coordinator_server.group.deletion import Expiry
-from coordinator_server.group.past import PastEvents
-from coordinator_server.group.reasons import RebalanceEvent
+from coordinator_server.group.rebalance_events import RebalanceEvent
+from coordinator_server.group.rebalance_log import PastEvents
 from coordinator_server.observe.status import (
     Census,
     GroupGauges,
@@ -21,11 +23,9 @@ from coordinator_server.observe.status import (
     Unserved,
     WaitingStatus,
 )
-from coordinator_server.runtime.census import AT_ONCE, gauges_of, take_census
+from coordinator_server.runtime.awaited_members import awaited_members, waiting_status
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.waiting import awaited_members, waiting_status
-from protocol.errors import Malformed
-from protocol.subscription import decode_assignment, subscribed_topics
+from coordinator_server.runtime.group_counts import AT_ONCE, gauges_of, take_census
 
 
 class CoordinatorStatus:

@@ -8,10 +8,10 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server.group.events import ExpireOffsets
+from coordinator_server.loop.task_keeper import TaskKeeper
 from coordinator_server.runtime.coordinator import Coordinator
+from coordinator_server.runtime.dependencies import World
 from coordinator_server.runtime.partition import Report
-from coordinator_server.runtime.world import World
-from coordinator_server.tasks import TaskKeeper
 
 if TYPE_CHECKING:
     from coordinator_server.runtime.timers import Cancellable

@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Effects, Refuse, Reply, Result, Rule
 from coordinator_server.group.events import CommitOffsets, Event, Join, Loaded, Token
-from coordinator_server.group.machine import Group, TurnFailed
-from coordinator_server.group.reasons import (
+from coordinator_server.group.group import Group, TurnFailed
+from coordinator_server.group.rebalance_events import (
     Observation,
     Outcome,
     RebalanceEvent,
@@ -19,14 +20,13 @@ from coordinator_server.group.reasons import (
 )
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.answering import refuse
+from coordinator_server.runtime.dependencies import World
 from coordinator_server.runtime.failures import Failure, answer_to
-from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.refusals import tell_parked, tell_unserved
 from coordinator_server.runtime.sender import ReplySender
-from coordinator_server.runtime.world import World
+from coordinator_server.runtime.unlogged_generations import SpentGenerations
 from coordinator_server.runtime.writer import Leaving, Writer
 from coordinator_server.storage.base import Fenced, PartitionLog
-from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.runtime.timers import Cancellable

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from coordinator_server.clock import Clock
 from coordinator_server.runtime.coordinator import Coordinator
+from coordinator_server.runtime.dependencies import World
 from coordinator_server.runtime.failures import Failure
 from coordinator_server.runtime.partition import Partition, PartitionState, Report
 from coordinator_server.runtime.timers import Timers
-from coordinator_server.runtime.world import World
 
 if TYPE_CHECKING:
     from coordinator_server.runtime.timers import Cancellable

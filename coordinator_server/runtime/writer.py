@@ -8,18 +8,18 @@ import asyncio
 from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 
+from coordinator_protocol.batch_builder import NewBatch
+from coordinator_protocol.commit_template import MOST_RECORDS, CommitTemplate
+from coordinator_protocol.records import encode_key, encode_value, offset_key_prefix
 from coordinator_server.clock import Clock
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Reply, Write, WriteOffsets
 from coordinator_server.group.events import Event
-from coordinator_server.group.reasons import Observation
+from coordinator_server.group.rebalance_events import Observation
+from coordinator_server.loop.batching import Soon
 from coordinator_server.observe.counters import Histogram
 from coordinator_server.runtime.actor import GroupActor
-from coordinator_server.soon import Soon
 from coordinator_server.storage.base import Appended, PartitionLog
-from protocol.commit_template import MOST_RECORDS, CommitTemplate
-from protocol.new_batch import NewBatch
-from protocol.records import encode_key, encode_value, offset_key_prefix
 
 
 class Leaving:

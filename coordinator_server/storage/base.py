@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from protocol.batch import LogRecord
-from protocol.new_batch import NewBatch
-from protocol.offset_runs import OffsetRun
+from coordinator_protocol.batch import LogRecord
+from coordinator_protocol.batch_builder import NewBatch
+from coordinator_protocol.offset_commit_scanner import OffsetRun
 
 __all__ = [
     "Appended",

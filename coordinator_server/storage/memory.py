@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
+from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.storage.base import (
     Appended,
     Fenced,
@@ -14,7 +15,6 @@ from coordinator_server.storage.base import (
     PartitionCallback,
     TooLarge,
 )
-from protocol.new_batch import NewBatch
 
 CHUNK = 1_000
 """Records that a load hands out at a time."""

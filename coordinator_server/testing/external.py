@@ -3,12 +3,12 @@
 from contextlib import closing
 from typing import Any, NoReturn
 
-from coordinator_server.groupcommands.kafka import KafkaConnection, KafkaProblem, check
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coordinator_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coordinator_server.cli.groups.kafka import KafkaConnection, KafkaProblem, check
 from coordinator_server.testing.server import TestCoordinator
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 class NotOurs(RuntimeError):

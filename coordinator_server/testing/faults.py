@@ -14,10 +14,10 @@ from threading import Condition
 from types import TracebackType
 from typing import Any, Self
 
-from coordinator_server.net.call import Late, SessionCall
-from protocol.api_keys import ApiKey
-from protocol.codec import load_api
-from protocol.errors import ErrorCode
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import load_api
+from coordinator_protocol.errors import ErrorCode
+from coordinator_server.net.session_call import Late, SessionCall
 
 WAIT_SECONDS = 10.0
 

@@ -57,8 +57,8 @@ def _external_coordinator(pytestconfig: pytest.Config) -> "ExternalCoordinator |
     given = pytestconfig.getoption(_OPTION)
     if given is None:
         return None
+    from coordinator_server.cli.groups.kafka import KafkaProblem
     from coordinator_server.config.listeners import parse_address
-    from coordinator_server.groupcommands.kafka import KafkaProblem
     from coordinator_server.testing.external import ExternalCoordinator
 
     try:

@@ -12,8 +12,8 @@ from typing import Self, TypeVar
 from coordinator_server.app import App
 from coordinator_server.clock import Clock, ManualClock, SystemClock
 from coordinator_server.config import load_exactly
-from coordinator_server.group.reasons import Observation, RebalanceEvent
-from coordinator_server.substitutes import Substitutes
+from coordinator_server.group.rebalance_events import Observation, RebalanceEvent
+from coordinator_server.server.substitutes import Substitutes
 from coordinator_server.testing.faults import WAIT_SECONDS, Fault, Faults, Step, Which
 from coordinator_server.testing.timers import MovableTimers
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import structlog
 
 from coordinator_server.clock import Clock
-from coordinator_server.pace import Pace
+from coordinator_server.loop.time_slice import Pace
 from coordinator_server.ports import TopicInfo
 from coordinator_server.topics.catalog_interface import Catalog
 from coordinator_server.topics.errors import TopicError

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_server.loop.task_keeper import is_cancelled
 from coordinator_server.ports import Ids, TopicInfo
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.tasks import is_cancelled
 from coordinator_server.topics.catalog_changes import CatalogChange
 from coordinator_server.topics.catalog_file import CatalogFile, to_base64, to_form
 from coordinator_server.topics.catalog_reading import (
@@ -37,7 +38,6 @@ from coordinator_server.topics.names import (
     collision_key,
     why_invalid,
 )
-from protocol.errors import ErrorCode
 
 __all__ = [
     "CorruptCatalog", "TopicCatalog", "deleted", "forget_deleted", "from_base64", "from_form",

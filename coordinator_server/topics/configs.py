@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.topics.errors import TopicError
-from protocol.errors import ErrorCode
 
 Value = int | float | bool | str
 Read = Callable[[str], Value]

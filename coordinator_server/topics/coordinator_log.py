@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from coordinator_protocol.errors import ErrorCode, Malformed
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
@@ -18,7 +19,6 @@ from coordinator_server.topics.partition import Records, Waiter, check_limit, ch
 from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import Search, TimestampAndOffset
 from coordinator_server.topics.transactions import Transactions
-from protocol.errors import ErrorCode, Malformed
 
 Acknowledged = Callable[[SegmentLog, int, int], None]
 """`acknowledged(log, end_offset, size)` is called for every batch that became durable."""

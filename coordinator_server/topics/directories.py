@@ -16,16 +16,16 @@ from coordinator_server.ports import TopicInfo
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.checkpoint import forget_offsets
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.identity import (
-    check_mark,
-    read_topic_id,
-    topic_id_of,
-)
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import (
     DEFAULT_SEGMENT_BYTES,
     DEFAULT_SEGMENT_MS,
     SegmentLog,
+)
+from coordinator_server.storage.segments.log_identity import (
+    check_mark,
+    read_topic_id,
+    topic_id_of,
 )
 from coordinator_server.storage.segments.recovery import repair_command, repair_files_command
 from coordinator_server.storage.segments.shares import WHOLE, Share

@@ -1,7 +1,7 @@
 """The one exception that leaves this package: a request that Kafka refuses with an error code."""
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.errors import ErrorCode
 
 MAX_MESSAGE_CHARS = 2_000
 """A message quotes what the client sent, and must fit into a string of the protocol."""

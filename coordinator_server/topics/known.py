@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from uuid import UUID
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.ports import TopicInfo
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.names import collision_key, why_invalid
-from protocol.errors import ErrorCode
 
 
 class KnownTopics:

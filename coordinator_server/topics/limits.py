@@ -7,8 +7,8 @@ that making one takes seconds.
 
 from typing import Final, NamedTuple
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.topics.errors import TopicError
-from protocol.errors import ErrorCode
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """As in Kafka, no request makes more partitions than this."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
@@ -13,7 +14,6 @@ from coordinator_server.topics.errors import TopicError, check_not_closed
 from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import Search, TimestampAndOffset
 from coordinator_server.topics.transactions import Aborted
-from protocol.errors import ErrorCode
 
 OpenLog = Callable[[bool], SegmentLog | None]
 """`open_log(create)` opens a partition's log, blocking; None if there is none and none is made."""

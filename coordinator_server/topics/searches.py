@@ -6,12 +6,12 @@ Whoever opens, reads or checks something else in a thread must not wait for them
 import threading
 from functools import partial
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import DiskThreads
 from coordinator_server.topics.errors import TopicError, check_not_closed
 from coordinator_server.topics.timestamps import Search, SearchStopped, TimestampAndOffset
-from protocol.errors import ErrorCode
 
 AT_ONCE = 2
 """Searches that go on at the same time; they are work for the interpreter most of all."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import structlog
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.clock import Clock
-from coordinator_server.pace import Pace
+from coordinator_server.loop.time_slice import Pace
 from coordinator_server.ports import TopicInfo
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.threads import TOPIC_THREADS
@@ -28,7 +29,6 @@ from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import TimestampAndOffset, first_from, latest
 from coordinator_server.topics.transactions import Aborted
 from coordinator_server.topics.validation import BatchRules, validated
-from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from uuid import UUID

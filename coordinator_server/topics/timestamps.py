@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from threading import Event
 from typing import NamedTuple
 
+from coordinator_protocol.batch import BatchHeader, LogRecord
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.errors import Malformed
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import BatchHeader, LogRecord
-from protocol.batch_records import read_records
-from protocol.errors import Malformed
 
 MAX_UNPACKED_BYTES = 4 * 1024 * 1024
 """A batch of more plain bytes than this is not searched within; its first record stands for it."""

@@ -6,10 +6,10 @@ Everything here reads files and blocks; it is called in a thread.
 
 from typing import Final, NamedTuple
 
+from coordinator_protocol.batch import BatchHeader, batches
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.markers import decode_marker
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import BatchHeader, batches
-from protocol.batch_records import read_records
-from protocol.markers import decode_marker
 
 CHUNK_BYTES: Final = 1024 * 1024
 

@@ -6,8 +6,7 @@ Compressed records are not unpacked: a small request could then cost seconds and
 
 from dataclasses import dataclass
 
-from coordinator_server.topics.errors import TopicError
-from protocol.batch import (
+from coordinator_protocol.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
     MAGIC,
@@ -16,9 +15,10 @@ from protocol.batch import (
     check_crc,
     read_header,
 )
-from protocol.batch_records import read_records
-from protocol.compression import CODECS, ZSTD
-from protocol.errors import ErrorCode, Malformed
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.compression import CODECS, ZSTD
+from coordinator_protocol.errors import ErrorCode, Malformed
+from coordinator_server.topics.errors import TopicError
 
 MAGIC_AT = 16
 

@@ -12,20 +12,20 @@ import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from coordinator_server import serving
 from coordinator_server.app import App
 from coordinator_server.config import Config
 from coordinator_server.net.directory import WorkersDirectory
 from coordinator_server.observe import log
 from coordinator_server.ports import Ids, TopicInfo
-from coordinator_server.processlimits import allow_many_files
-from coordinator_server.site import Site, open_catalog
+from coordinator_server.server import run as serving
+from coordinator_server.server.node_resources import Site, open_catalog
+from coordinator_server.server.process_limits import allow_many_files
 from coordinator_server.storage.segments.guard import GuardedFiles
 from coordinator_server.storage.segments.reporting import Report
 from coordinator_server.storage.segments.shares import SharedDirectory
 from coordinator_server.topics.catalog import TopicCatalog, from_form
 from coordinator_server.topics.catalog_file import to_form
-from coordinator_server.topics.followed import FollowedCatalog
+from coordinator_server.topics.replicated_catalog import FollowedCatalog
 from coordinator_server.workers.channel import Channel, receive_first
 from coordinator_server.workers.plan import Plan
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from coordinator_server.loop.task_keeper import TaskKeeper, is_cancelled
 from coordinator_server.ports import TopicInfo
-from coordinator_server.tasks import TaskKeeper, is_cancelled
 from coordinator_server.workers.channel import Channel, Form
 from coordinator_server.workers.plan import Plan
 

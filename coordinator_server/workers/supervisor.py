@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Final
 
 from coordinator_server import __version__
 from coordinator_server.config import Config
-from coordinator_server.descriptors import front_connections, open_file_limit
 from coordinator_server.ids import SystemIds
+from coordinator_server.loop.task_keeper import TaskKeeper
 from coordinator_server.net.sockets import bind
 from coordinator_server.observe import log
 from coordinator_server.ports import TopicInfo
-from coordinator_server.processlimits import allow_many_files, check_files
-from coordinator_server.reloading import Reloader, handle_hang_up
-from coordinator_server.serving import CannotStart, Read, calm_collector, hurry
-from coordinator_server.site import hold, open_catalog, take_over_all
+from coordinator_server.server.descriptors import front_connections, open_file_limit
+from coordinator_server.server.node_resources import hold, open_catalog, take_over_all
+from coordinator_server.server.process_limits import allow_many_files, check_files
+from coordinator_server.server.reload import Reloader, handle_hang_up
+from coordinator_server.server.run import CannotStart, Read, calm_collector, hurry
+from coordinator_server.server.systemd import told_to_systemd
 from coordinator_server.storage.segments.guard import DirectoryLost, GuardedFiles
 from coordinator_server.storage.segments.shares import WHOLE, Share
-from coordinator_server.systemd import told_to_systemd
-from coordinator_server.tasks import TaskKeeper
 from coordinator_server.topics.catalog import CorruptCatalog, from_form
 from coordinator_server.topics.catalog_file import to_form
 from coordinator_server.topics.directories import sweep
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.workers.channel import Form
-from coordinator_server.workers.httpsockets import bind_http
+from coordinator_server.workers.http_sockets import bind_http
 from coordinator_server.workers.plan import Plan, listeners_of, nodes_of
 from coordinator_server.workers.process import WorkerProcess
 
 if TYPE_CHECKING:
-    from coordinator_server.workers.front import Front
+    from coordinator_server.workers.http_proxy import Front
 
 STOP_SECONDS: Final = 7.0
 """How long workers may take to stop, each of which gives its clients 5 seconds."""
@@ -112,7 +112,7 @@ class Supervisor:
             return
         # Takes 200 ms, for which nobody but the workers' beginning is waiting here.
         from coordinator_server.observe.http_hosts import AllowedHosts
-        from coordinator_server.workers.front import Front, Seat
+        from coordinator_server.workers.http_proxy import Front, Seat
 
         seats = [
             Seat(worker, str(each.getsockname()))

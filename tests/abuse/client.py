@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from protocol.codec import request_encoder, response_decoder
-from protocol.headers import is_flexible, response_header_version
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coordinator_protocol.codec import request_encoder, response_decoder
+from coordinator_protocol.headers import is_flexible, response_header_version
+from coordinator_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 CLIENT_ID: Final = b"abuse"
 PATIENCE_SECONDS: Final = 20.0

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coordinator_server.cli import main
+from coordinator_server.cli.main import main
 from coordinator_server.storage.segments.files import (
     SYSTEM_FILES,
     SystemBlockFile,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from coordinator_server.group.reasons import OffsetsRemoved, OffsetsRemovedReason
+from coordinator_protocol.errors import ErrorCode
+from coordinator_server.group.rebalance_events import OffsetsRemoved, OffsetsRemovedReason
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.storage.base import OutcomeUnknown
-from protocol.errors import ErrorCode
 from tests.support.desk import Desk, active, opened, settle
 from tests.support.story import offset
 

@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Described, Refuse
 from coordinator_server.group.events import Describe, Leave, LeavingMember
-from coordinator_server.group.reasons import RebalanceReason
-from protocol.errors import ErrorCode
+from coordinator_server.group.rebalance_events import RebalanceReason
 from tests.support.crowd import Crowd, bytecodes
 from tests.support.story import DELAY_MS, REBALANCE_MS, SESSION_MS, Request, Story
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.java import partition_for
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import OffsetCommitKey
 from coordinator_server.storage.base import LogRecord, OutcomeUnknown
 from coordinator_server.storage.memory import MemoryStorage
-from protocol.errors import ErrorCode
-from protocol.java import partition_for
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import OffsetCommitKey
 from tests.support.desk import Desk, active, fill, record, settle
 from tests.support.story import offset
 

@@ -2,19 +2,19 @@
 
 import pytest
 
-from coordinator_server.group.reasons import RebalanceEvent
-from coordinator_server.storage.base import LogRecord
-from coordinator_server.storage.memory import MemoryStorage
-from protocol.errors import ErrorCode
-from protocol.java import partition_for
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.java import partition_for
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     RecordKey,
 )
+from coordinator_server.group.rebalance_events import RebalanceEvent
+from coordinator_server.storage.base import LogRecord
+from coordinator_server.storage.memory import MemoryStorage
 from tests.support.desk import Desk, Seat, fill, record, settle
 from tests.support.story import SESSION_MS, offset
 

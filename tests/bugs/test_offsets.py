@@ -2,14 +2,14 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.records import GroupMetadataKey
+from coordinator_protocol.subscription import Subscription, encode_subscription
 from coordinator_server.config import load
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Committed
 from coordinator_server.group.events import ExpireOffsets, TopicsDeleted
-from coordinator_server.settings import limits
-from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey
-from protocol.subscription import Subscription, encode_subscription
+from coordinator_server.server.component_settings import limits
 from tests.support.story import DELAY_MS, SESSION_MS, Member, Request, Story, offset
 
 MINUTE_MS = 60_000

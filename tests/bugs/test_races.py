@@ -2,13 +2,13 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.records import GroupMetadataKey, decode_key
 from coordinator_server.group.effects import Refuse
 from coordinator_server.group.events import LeavingMember
-from coordinator_server.group.reasons import Outcome, RebalanceEvent
+from coordinator_server.group.rebalance_events import Outcome, RebalanceEvent
 from coordinator_server.storage.base import Fenced, OutcomeUnknown
 from coordinator_server.storage.memory import MemoryStorage
-from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey, decode_key
 from tests.support.desk import Desk, Seat, opened, settle
 from tests.support.story import SESSION_MS, Request, offset
 

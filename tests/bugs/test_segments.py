@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
+from coordinator_protocol.java import partition_for
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.storage import SegmentStorage
-from protocol.java import partition_for
 from tests.support.desk import Desk
 from tests.support.desk import settle as settle_in_memory
 from tests.support.story import offset

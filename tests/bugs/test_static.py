@@ -2,11 +2,11 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.records import GroupMetadataValue
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Rule
 from coordinator_server.storage.base import OutcomeUnknown
-from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataValue
 from tests.support.desk import Desk, opened, settle
 from tests.support.story import REBALANCE_MS, SESSION_MS, Member, Story
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator_server.group.reasons import OffsetsRemoved, OffsetsRemovedReason
+from coordinator_protocol.errors import ErrorCode
+from coordinator_server.group.rebalance_events import OffsetsRemoved, OffsetsRemovedReason
 from coordinator_server.runtime.sweeper import GROUPS_PER_TURN, LONGEST_CLOCK_JUMP_MS, Sweeper
-from protocol.errors import ErrorCode
 from tests.support.desk import SWEEP_MS, Desk, settle
 from tests.support.story import offset
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.events import LeavingMember
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.runtime.timers import LoopTimers
-from protocol.errors import ErrorCode
 from tests.support.desk import Desk, JumpingClock, settle
 from tests.support.story import REBALANCE_MS, SESSION_MS, Story
 

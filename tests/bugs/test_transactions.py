@@ -9,14 +9,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.java import partition_for
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import OffsetCommitKey
 from coordinator_server.observe.status import Census
 from coordinator_server.runtime.status import CoordinatorStatus
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.memory import MemoryStorage
-from protocol.errors import ErrorCode
-from protocol.java import partition_for
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import OffsetCommitKey
 from tests.support.desk import Desk, Seat, fill, record, settle
 from tests.support.story import offset
 

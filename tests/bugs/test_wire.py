@@ -2,11 +2,11 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.java import java_hash, partition_for
 from coordinator_server.observe.status import Census
 from coordinator_server.runtime.status import CoordinatorStatus
 from coordinator_server.testing.server import TestCoordinator
-from protocol.errors import ErrorCode
-from protocol.java import java_hash, partition_for
 from tests.oracle.oracle.wire import Reply, decode_response, encode_request, frame
 from tests.support.desk import Desk, settle
 from tests.support.wire import RawConnection

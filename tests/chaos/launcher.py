@@ -103,12 +103,12 @@ def prepare() -> None:
     """Import everything that a server imports, and have it compact eagerly."""
     for module in ("cli", "observe.http", "scraping", "serving", "workers.supervisor"):
         import_module(f"{PACKAGE}.{module}")
-    from coordinator_server import settings
     from coordinator_server.api.registry import import_all
+    from coordinator_server.server import component_settings
 
     import_all()
     patch = pytest.MonkeyPatch()
-    given = settings.cleaner_settings
+    given = component_settings.cleaner_settings
     patch.setattr(
         "coordinator_server.app.cleaner_settings",
         lambda config: dataclasses.replace(given(config), min_dirty_bytes=1),
@@ -130,7 +130,7 @@ def serve(control: Control, order: Mapping[str, Any], path: str) -> None:
     control.connect(path)
     control.arm(order["points"])
     sys.argv = ["coordinator-server", *order["arguments"]]
-    from coordinator_server.cli import main
+    from coordinator_server.cli.main import main
 
     def last_words() -> None:
         control.say(hits=control.hits(), kinds=control.kinds() if order["record"] else {})

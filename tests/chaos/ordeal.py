@@ -15,7 +15,7 @@ from tests.chaos.server import Arm, Died, Server
 RECOVERY_SECONDS = 10.0
 MOST_ROUNDS = 3
 """Rounds of the load in which an armed point should be passed."""
-SHARED = ("storage.segments.", "soon.", "pace.")
+SHARED = ("storage.segments.", "loop.batching.", "loop.time_slice.")
 """Modules that all partitions share: what fails there may fail requests of all for a moment."""
 NEVER_LOGGED = ("never retrieved", "never awaited", "Task was destroyed")
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from protocol.java import partition_for
+from coordinator_protocol.java import partition_for
 from tests.chaos.load import Load
 from tests.chaos.server import Server
 from tests.chaos.witness import Witness

@@ -20,7 +20,7 @@ import pytest
 from tests.chaos.injector import EXCEPTIONS
 from tests.chaos.rewrite import Points, install
 
-REWRITTEN = ("coordinator_server.workers", "coordinator_server.tasks")
+REWRITTEN = ("coordinator_server.workers", "coordinator_server.loop.task_keeper")
 SUPERVISOR, CHILD = "supervisor", "child"
 
 
@@ -76,7 +76,7 @@ def main() -> None:
 
         sys.argv = ["child", *rest]
         sys.exit(child.main())
-    from coordinator_server.cli import main as run
+    from coordinator_server.cli.main import main as run
 
     spawn = asyncio.create_subprocess_exec
 

@@ -17,7 +17,7 @@ from aiokafka import (  # type: ignore[import-untyped]
 )
 from click.testing import CliRunner
 
-from coordinator_server.cli import app
+from coordinator_server.cli.main import app
 from coordinator_server.testing.server import TestCoordinator
 
 pytestmark = pytest.mark.clients

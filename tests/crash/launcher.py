@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.cli import main
+from coordinator_server.cli.main import main
 from coordinator_server.config import Config
-from coordinator_server.settings import cleaner_settings
+from coordinator_server.server.component_settings import cleaner_settings
 from coordinator_server.storage.segments.cleaner import CleanerSettings
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.segment import Segment

@@ -9,14 +9,14 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from coordinator_server import logtool
 from coordinator_server.app import App
 from coordinator_server.config import load
+from coordinator_server.log_tools import inspection
+from coordinator_server.log_tools.verification import check_directory
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.topics.catalog import CorruptCatalog
 from coordinator_server.topics.errors import TopicError
-from coordinator_server.verification import check_directory
 from tests.damage.mutations import Damaged
 from tests.damage.templates import GROUPS, TOPICS, Acknowledged
 from tests.support.wire import RawConnection
@@ -56,7 +56,7 @@ def verified(data: Path) -> list[str]:
     for partition in sorted(data.glob("__consumer_offsets-*")):
         try:
             for segment in sorted(partition.glob("*.log")):
-                logtool.verify(segment)
+                inspection.verify(segment)
         except (CorruptLog, OSError) as error:
             wrong.append(str(error))
     return wrong

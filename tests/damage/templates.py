@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from protocol.batch import LogRecord, build_batch
+from coordinator_protocol.batch import LogRecord, build_batch
 from tests.support.server import ServerProcess
 from tests.support.wire import RawConnection
 

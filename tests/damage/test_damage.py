@@ -8,7 +8,7 @@ import pytest
 from coordinator_server.storage.segments import (
     journal,
     journal_recovery,
-    restore,
+    segment_recovery,
     storage,
 )
 from coordinator_server.storage.segments.journal_manifest import JournalManifest
@@ -54,7 +54,7 @@ def marks_are_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 def gaps_between_segments_are_passed_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SegmentLog, "check_meets", lambda *_: None)
-    patch.setattr(restore, "first_epoch_offset", lambda _text: None)
+    patch.setattr(segment_recovery, "first_epoch_offset", lambda _text: None)
 
 
 @pytest.mark.slow

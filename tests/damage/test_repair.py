@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coordinator_server.cli import app
+from coordinator_server.cli.main import app
 from tests.damage.check import Finding, Outcome, look, verified
 from tests.damage.mutations import Damaged
 from tests.damage.templates import TEMPLATES, Made, make

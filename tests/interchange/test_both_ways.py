@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator_server.cli import app
+from coordinator_server.cli.main import app
 from tests.interchange.conftest import CLASSIC, TRANSACTIONAL, Written
 from tests.support.interchange import answers, asked, commit, committed_offset, refusals
 from tests.support.kafka import Kafka, kafka_tool

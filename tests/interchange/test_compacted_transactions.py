@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coordinator_server.cli import app
+from coordinator_protocol.batch import build_batch
+from coordinator_server.cli.main import app
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import build_batch
 from tests.interchange.conftest import CLASSIC, TRANSACTIONAL, Written
 from tests.support.compacted import NoPace
 from tests.support.interchange import answers

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from protocol.java import partition_for
+from coordinator_protocol.java import partition_for
 from tests.crash.workers import PARTITIONS, TOPIC, Member
 from tests.support.kafka import kafka_tool
 from tests.support.server import ServerProcess

@@ -11,9 +11,9 @@ from aiokafka import (  # type: ignore[import-untyped]
 )
 from aiokafka.errors import InvalidTopicError  # type: ignore[import-untyped]
 
-from protocol.java import partition_for
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import GroupMetadataKey, OffsetCommitKey, decode_key, decode_value
+from coordinator_protocol.java import partition_for
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import GroupMetadataKey, OffsetCommitKey, decode_key, decode_value
 from tests.support.interchange import commit
 from tests.support.kafka import kafka_tool
 from tests.support.server import ServerProcess

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.config import load
-from coordinator_server.systemd import Notifier
+from coordinator_server.server.systemd import Notifier
 from tests.support.processes import ROOT
 from tools.ports import free_port
 

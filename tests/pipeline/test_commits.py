@@ -11,8 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.commits import NUMBERED_READ, READ, commit_gaps, commit_rate, offset_commits
-from pipeline.records_schema import RECORDS
+from coordinator_pipeline.commits import (
+    NUMBERED_READ,
+    READ,
+    commit_gaps,
+    commit_rate,
+    offset_commits,
+)
+from coordinator_pipeline.records_schema import RECORDS
 
 LARGEST = 2**63 - 1
 Row = dict[str, Any]

@@ -9,14 +9,14 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.decode import columns
-from pipeline.decode.batches import walk
-from pipeline.decode.decoder import Decoder, Wanted
-from pipeline.decode.plain import record_row, rows_to_arrow
-from pipeline.records_schema import RECORDS
-from protocol.batch_records import read_records
-from protocol.errors import Malformed
-from protocol.subscription import Assignment, encode_assignment
+from coordinator_pipeline.decode import columns
+from coordinator_pipeline.decode.batches import walk
+from coordinator_pipeline.decode.decoder import Decoder, Wanted
+from coordinator_pipeline.decode.plain import record_row, rows_to_arrow
+from coordinator_pipeline.records_schema import RECORDS
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.subscription import Assignment, encode_assignment
 from tests.support.coordinator_log import logs
 
 

@@ -12,15 +12,15 @@ from random import Random
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from coordinator_pipeline import bronze
+from coordinator_pipeline.follow import CHECKPOINT, Ending, Follower, start_following
+from coordinator_pipeline.gold import Gold
+from coordinator_pipeline.run import Source, prepare
+from coordinator_pipeline.store import BY_NAME, RECORDS, TOUCHED, Store, write_rows
+from coordinator_protocol.batch import LogRecord, build_batch, stamped
+from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.log import SegmentLog
-from pipeline import bronze
-from pipeline.follow import CHECKPOINT, Ending, Follower, start_following
-from pipeline.gold import Gold
-from pipeline.run import Source, prepare
-from pipeline.store import BY_NAME, RECORDS, TOUCHED, Store, write_rows
-from protocol.batch import LogRecord, build_batch, stamped
-from protocol.batch_records import read_records
 from tests.support.compacted import NoPace
 from tests.support.coordinator_log import marker
 from tests.support.pipeline_log import commit, content, generation, ran, write_log
@@ -151,7 +151,7 @@ def killed_at(place: str) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Gold, "_begin", dying_begin)
-        patch.setattr("pipeline.follow.write_rows", dying_write)
+        patch.setattr("coordinator_pipeline.follow.write_rows", dying_write)
         yield
 
 

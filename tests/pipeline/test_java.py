@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import java
-from pipeline.errors import PipelineError
+from coordinator_pipeline import java
+from coordinator_pipeline.errors import PipelineError
 
 
 def a_java(home: Path, version: str) -> Path:

@@ -7,9 +7,9 @@ pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pipeline import svg
-from pipeline.report import render
-from pipeline.report_data import QUERIES, ReportData
+from coordinator_pipeline import svg
+from coordinator_pipeline.report import render
+from coordinator_pipeline.report_data import QUERIES, ReportData
 
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOSTILE = '<script>alert("x")</script>&\'"'

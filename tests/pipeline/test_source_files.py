@@ -14,12 +14,12 @@ from typing import Any
 
 from crc32c import crc32c
 
-from pipeline.source import listing
-from pipeline.source.directory import DirectoryLog
-from pipeline.source.errors import SourceError
-from pipeline.source.options import parse
-from pipeline.source.stream import Follower, Position
-from protocol.batch import HEADER_BYTES, LogRecord, build_batch
+from coordinator_pipeline.source import listing
+from coordinator_pipeline.source.directory import DirectoryLog
+from coordinator_pipeline.source.errors import SourceError
+from coordinator_pipeline.source.options import parse
+from coordinator_pipeline.source.stream import Follower, Position
+from coordinator_protocol.batch import HEADER_BYTES, LogRecord, build_batch
 from tests.support.coordinator_log import commits, marker, segment, with_producer
 
 

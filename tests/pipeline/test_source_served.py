@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from pipeline.source.broker import BrokerLog
-from pipeline.source.directory import DirectoryLog
-from pipeline.source.errors import SourceError
-from pipeline.source.options import parse
-from pipeline.source.stream import Position
-from protocol.api_keys import ApiKey
-from protocol.messages.list_offsets import (
+from coordinator_pipeline.source.broker import BrokerLog
+from coordinator_pipeline.source.directory import DirectoryLog
+from coordinator_pipeline.source.errors import SourceError
+from coordinator_pipeline.source.options import parse
+from coordinator_pipeline.source.stream import Position
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from protocol.messages.metadata import (
+from coordinator_protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -140,7 +140,7 @@ class Cluster:
 def test_a_partition_without_a_leader_is_missed_by_a_batch_and_waited_for_by_a_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pipeline.source.fetch.Connection", Cluster)
+    monkeypatch.setattr("coordinator_pipeline.source.fetch.Connection", Cluster)
     monkeypatch.setattr(Cluster, "leaders", {0: 1, 1: -1})
     log = BrokerLog(parse({"bootstrap": "127.0.0.1:1", "topic": "t"}))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipeline.records_schema import RECORDS
-from pipeline.source.parquet import write_parquet
-from protocol.batch import build_batch
+from coordinator_pipeline.records_schema import RECORDS
+from coordinator_pipeline.source.parquet import write_parquet
+from coordinator_protocol.batch import build_batch
 from tests.support.coordinator_log import commits, segment
 
 pytestmark = pytest.mark.slow

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline import cli
-from pipeline.report import write_report
-from protocol.batch import LogRecord, build_batch
-from protocol.history import (
+from coordinator_pipeline import cli
+from coordinator_pipeline.report import write_report
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.history import (
     HistoryCounts,
     HistoryMember,
     RebalanceHistoryKey,
     RebalanceHistoryValue,
     encode_history_key,
 )
-from protocol.history_writer import encode_history
+from coordinator_protocol.history_writer import encode_history
 from tests.support.coordinator_log import marker, segment
 from tests.support.pipeline_log import (
     BEGIN_MS,

@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.bronze import Bronze, File, look, with_holes
-from pipeline.end_offsets import TopicEnds
-from pipeline.run import committed_partitions
-from pipeline.source.datasource import OffsetRange
-from pipeline.source.parquet import write_range
-from pipeline.touched import touched_by
-from protocol.batch import LogRecord, build_batch
+from coordinator_pipeline.bronze import Bronze, File, look, with_holes
+from coordinator_pipeline.end_offsets import TopicEnds
+from coordinator_pipeline.run import committed_partitions
+from coordinator_pipeline.source.datasource import OffsetRange
+from coordinator_pipeline.source.parquet import write_range
+from coordinator_pipeline.touched import touched_by
+from coordinator_protocol.batch import LogRecord, build_batch
 from tests.support.coordinator_log import marker
 from tests.support.pipeline_log import BEGIN_MS, commit, write_log
 
@@ -103,9 +103,9 @@ def test_a_large_batch_is_looked_at_in_portions(
     new = tables.batch(*(commit(f"g{day}", 1, day * 24 * HOUR_MS) for day in range(4)))
     ends = [(BEGIN + timedelta(hours=30), "orders", 0, 5, "log")]
     whole = touched_by(new, new, ends)
-    monkeypatch.setattr("pipeline.bronze.PORTION_ROWS", 2)
-    monkeypatch.setattr("pipeline.touched.look", counted)
-    monkeypatch.setattr("pipeline.run.look", counted)
+    monkeypatch.setattr("coordinator_pipeline.bronze.PORTION_ROWS", 2)
+    monkeypatch.setattr("coordinator_pipeline.touched.look", counted)
+    monkeypatch.setattr("coordinator_pipeline.run.look", counted)
 
     assert touched_by(new, new, ends) == whole
     assert committed_partitions(new) == [("orders", 0)]

@@ -4,6 +4,8 @@ from dataclasses import replace
 from enum import Enum
 from functools import cache
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.subscription import Subscription, encode_subscription
 from coordinator_server.group.effects import Joined, Refuse, Result, Synced
 from coordinator_server.group.events import (
     CommitOffsets,
@@ -16,8 +18,6 @@ from coordinator_server.group.events import (
     Sync,
 )
 from coordinator_server.group.purgatory import NEVER
-from protocol.errors import ErrorCode
-from protocol.subscription import Subscription, encode_subscription
 from tests.simulation.clients import (
     ABANDONED_TOPIC,
     MAX_APPEND_BYTES,

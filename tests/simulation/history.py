@@ -1,8 +1,8 @@
 """What a log taken over from Kafka begins with: offsets of transactions, ended and still open."""
 
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import OffsetCommitKey, encode_key, encode_value
 from coordinator_server.storage.base import LogRecord
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import OffsetCommitKey, encode_key, encode_value
 from tests.simulation.clients import ABANDONED_TOPIC
 
 COMMITTED, ABORTED, OPEN = 7, 8, 9

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
 from coordinator_server.group.effects import (
     Committed,
@@ -28,9 +29,9 @@ from coordinator_server.group.events import (
     Join,
     Sync,
 )
-from coordinator_server.group.machine import Group
+from coordinator_server.group.group import Group
 from coordinator_server.group.purgatory import NEVER
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     MemberRemoved,
     Observation,
     RebalanceEvent,
@@ -38,7 +39,6 @@ from coordinator_server.group.reasons import (
 )
 from coordinator_server.observe.status import Census
 from coordinator_server.runtime.status import CoordinatorStatus
-from protocol.errors import ErrorCode
 from tests.simulation.clients import TOPIC
 from tests.simulation.consumer import Consumer, partitions_of
 from tests.simulation.ledger import Ledger

@@ -4,18 +4,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from coordinator_server.group.machine import Group
-from coordinator_server.storage.base import LogRecord
-from protocol.history import RebalanceHistoryKey
-from protocol.markers import decode_marker
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import (
+from coordinator_protocol.history import RebalanceHistoryKey
+from coordinator_protocol.markers import decode_marker
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     decode_key,
     decode_value,
 )
+from coordinator_server.group.group import Group
+from coordinator_server.storage.base import LogRecord
 from tests.support.settled import is_as_written, written_now
 
 

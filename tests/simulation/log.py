@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.storage.base import (
     Appended,
     Fenced,
@@ -19,7 +20,6 @@ from coordinator_server.storage.base import (
     PartitionCallback,
     TooLarge,
 )
-from protocol.new_batch import NewBatch
 from tests.simulation.loop import VirtualLoop
 
 NOBODY = -1

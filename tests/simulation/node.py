@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import DONE, Fetched, Result
 from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat
-from coordinator_server.group.machine import Group, TurnFailed
-from coordinator_server.group.reasons import Observation
+from coordinator_server.group.group import Group, TurnFailed
+from coordinator_server.group.rebalance_events import Observation
 from coordinator_server.ids import CountingIds
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.timeline import Timeline
 from coordinator_server.runtime.coordinator import Coordinator
+from coordinator_server.runtime.dependencies import World as Surroundings
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.ticket import CallbackTicket, Ticket
-from coordinator_server.runtime.world import World as Surroundings
 from tests.simulation.log import Disk, VirtualStorage
 from tests.simulation.loop import VirtualClock, VirtualLoop, VirtualTimers
 from tests.simulation.network import Connection, Request

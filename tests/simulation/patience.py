@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from coordinator_server.group.classic.state import ClassicGroupState
 from coordinator_server.group.effects import Effects, Joined
 from coordinator_server.group.events import Heartbeat, Join
-from coordinator_server.group.machine import Group
-from coordinator_server.group.reasons import MemberRemoved, RemovalReason
+from coordinator_server.group.group import Group
+from coordinator_server.group.rebalance_events import MemberRemoved, RemovalReason
 from tests.simulation.consumer import Consumer
 from tests.simulation.network import Request
 

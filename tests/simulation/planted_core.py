@@ -5,12 +5,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from coordinator_server.group import commits, machine
-from coordinator_server.group.classic import join, members, rebalance, sync, ticks, validation
+from coordinator_server.group import commits
+from coordinator_server.group import group as machine
+from coordinator_server.group.classic import expiration, join, members, rebalance, sync, validation
 from coordinator_server.group.classic.state import ClassicGroup, ClassicMember
 from coordinator_server.group.effects import DONE, Refuse, Rule
 from coordinator_server.group.events import ExpireOffsets, Join, Loaded, TopicsDeleted
-from coordinator_server.group.machine import Group
+from coordinator_server.group.group import Group
 from coordinator_server.group.purgatory import DelayedJoin, DelayedSync, Purgatory
 from tests.simulation.plant import mutant
 
@@ -43,7 +44,7 @@ def pending_member_is_forgotten() -> AbstractContextManager[Any]:
 
 @mutant
 def pending_member_never_expires() -> AbstractContextManager[Any]:
-    return patch.object(ticks, "pending_deadline_passed", lambda *_args: None)
+    return patch.object(expiration, "pending_deadline_passed", lambda *_args: None)
 
 
 @mutant
@@ -61,7 +62,7 @@ def new_members_may_wait_for_ever() -> AbstractContextManager[Any]:
         real(group, member, ctx, out)
         member.is_new = is_new
 
-    return patch.object(ticks, "session_deadline_passed", passed)
+    return patch.object(expiration, "session_deadline_passed", passed)
 
 
 @mutant
@@ -210,7 +211,7 @@ def assignment_too_large_for_the_log_is_handed_out() -> AbstractContextManager[A
 
 @mutant
 def join_phase_has_no_deadline() -> AbstractContextManager[Any]:
-    return patch.object(ticks, "join_deadline_passed", lambda *_args: None)
+    return patch.object(expiration, "join_deadline_passed", lambda *_args: None)
 
 
 @mutant
@@ -240,7 +241,7 @@ def sync_phase_ends_early() -> AbstractContextManager[Any]:
 def stale_timer_of_a_replaced_member() -> AbstractContextManager[Any]:
     """The old process's session ends, and takes the new one along."""
     stale: list[tuple[int, ClassicGroup, str]] = []
-    replace, tick = join._replace_static, ticks.tick
+    replace, tick = join._replace_static, expiration.tick
 
     def replace_static(group: ClassicGroup, old: ClassicMember, *args: Any) -> ClassicMember:
         new = replace(group, old, *args)

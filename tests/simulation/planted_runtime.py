@@ -6,18 +6,18 @@ from unittest.mock import patch
 
 from coordinator_server.group.context import Context
 from coordinator_server.group.events import TopicsDeleted
-from coordinator_server.group.machine import Group
+from coordinator_server.group.group import Group
 from coordinator_server.observe.timeline import Timeline
 from coordinator_server.runtime import sweeper
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.answering import resolve
 from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.failures import Failure
-from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import CallbackTicket
+from coordinator_server.runtime.unlogged_generations import SpentGenerations
 from coordinator_server.runtime.writer import Writer
 from tests.simulation.plant import mutant
 

@@ -9,8 +9,8 @@ import pytest
 
 from coordinator_server.group.events import Event
 from coordinator_server.runtime.actor import GroupActor
-from coordinator_server.runtime.generations import SpentGenerations
 from coordinator_server.runtime.tenure import Tenure
+from coordinator_server.runtime.unlogged_generations import SpentGenerations
 from tests.simulation.consumer import Consumer
 from tests.simulation.judge import Judge
 from tests.simulation.node import Node

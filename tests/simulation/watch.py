@@ -12,7 +12,7 @@ from unittest.mock import patch
 from coordinator_server.group.commits import RepeatedCommit
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.events import Event, Released, Token
-from coordinator_server.group.machine import Group
+from coordinator_server.group.group import Group
 from coordinator_server.runtime import tenure as tenure_module
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.tenure import Tenure

@@ -15,7 +15,7 @@ from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.replay import replay_all
+from coordinator_server.storage.segments.journal_replay import replay_all
 from coordinator_server.storage.segments.storage import SegmentStorage
 
 PARTITIONS = 3

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
-from coordinator_server.storage.segments.frames import HEADER_BYTES
 from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_format import HEADER_BYTES
+from coordinator_server.storage.segments.journal_replay import replay_all
 from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.storage.segments.replay import replay_all
-from protocol.batch import LogRecord, build_batch
-from protocol.batch_records import read_records
 from tests.support.power import SimulatedDisk
 
 DATA = Path("/data")

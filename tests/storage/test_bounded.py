@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import OffsetCommitKey, encode_key, encode_value
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.cleaner import Cleaner, CleanerSettings
 from coordinator_server.storage.segments.flusher import FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import OffsetCommitKey, encode_key, encode_value
 from tests.storage.conftest import SegmentRig
 from tests.support.appending import appended
 from tests.support.compacted import records_of

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
+from coordinator_protocol.batch import build_batch
+from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.segments.checkpoint import RecoveryPoints
 from coordinator_server.storage.segments.flusher import Flusher, Waiter
-from coordinator_server.storage.segments.frames import HEADER_BYTES
 from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_format import HEADER_BYTES
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.partition import Partition
 from coordinator_server.topics.searches import Searches
-from protocol.batch import build_batch
-from protocol.batch_records import read_records
 from tests.support.kept_back import DATA, simulated_disk
 from tests.support.power import SimulatedDisk
 from tests.support.records import numbers, record

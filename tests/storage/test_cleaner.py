@@ -6,11 +6,11 @@ from threading import Event
 
 import pytest
 
+from coordinator_protocol.batch import build_batch
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.cleaner import Cleaner, CleanerSettings, Throttle
 from coordinator_server.storage.segments.compact import Abandoned
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import build_batch
 
 SETTINGS = CleanerSettings(min_dirty_bytes=1, backoff_ms=1, max_bytes_per_second=1e12)
 

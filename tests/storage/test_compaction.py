@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator_protocol.batch import build_batch
+from coordinator_protocol.history import RebalanceHistoryKey, encode_history_key
+from coordinator_protocol.records import OffsetCommitKey, encode_key
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.compact import Abandoned, compact
-from protocol.batch import build_batch
-from protocol.history import RebalanceHistoryKey, encode_history_key
-from protocol.records import OffsetCommitKey, encode_key
 from tests.support.compacted import (
     RETENTION_MS,
     NoPace,

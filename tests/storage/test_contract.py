@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from coordinator_protocol.offset_commit_scanner import OffsetRun
 from coordinator_server.storage.base import Fenced, LogRecord, OutcomeUnknown, TooLarge
-from protocol.offset_runs import OffsetRun
 from tests.storage.conftest import MAX_APPEND_BYTES, PARTITIONS, Rig
 from tests.support.appending import appended
 from tests.support.records import loaded, numbers, record

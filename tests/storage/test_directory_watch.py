@@ -10,9 +10,9 @@ import pytest
 
 from coordinator_server.storage.segments.directory_watch import DirectoryWatch
 from coordinator_server.storage.segments.guard import DirectoryGuard
-from coordinator_server.storage.segments.identity import PARTITION_METADATA
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.log_identity import PARTITION_METADATA
 
 NAME = "orders-0"
 TOPIC_ID = "b3JkZXJzLW9yZGVycy0wMA"

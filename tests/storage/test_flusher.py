@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
+from coordinator_protocol.batch import build_batch
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import build_batch
 from tests.support.power import SimulatedDisk
 from tests.support.records import record
 

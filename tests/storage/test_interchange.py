@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator_server.cli import app
-from coordinator_server.interchange import CannotCopy, export_log, import_log
+from coordinator_protocol.batch import LogRecord, build_batch, read_header
+from coordinator_protocol.batch_records import iter_records
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import OffsetCommitKey, encode_key, encode_value
+from coordinator_server.cli.main import app
+from coordinator_server.log_tools.kafka_migration import CannotCopy, export_log, import_log
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.catalog import TopicCatalog, to_base64
-from protocol.batch import LogRecord, build_batch, read_header
-from protocol.batch_records import iter_records
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import OffsetCommitKey, encode_key, encode_value
 from tests.support.api import CountedIds
 from tests.support.processes import ROOT
 

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
+from coordinator_protocol.batch import read_header
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import read_header
 from tests.support.compacted import (
     DIRECTORY,
     RETENTION_MS,

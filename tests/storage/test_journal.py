@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator_server.cli import app
+from coordinator_protocol.batch import build_batch
+from coordinator_protocol.batch_records import read_records
+from coordinator_server.cli.main import app
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import SYSTEM_FILES, SystemBlockFile
-from coordinator_server.storage.segments.frames import (
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_file import FIRST_BYTES
+from coordinator_server.storage.segments.journal_files import JournalFiles
+from coordinator_server.storage.segments.journal_format import (
     HEADER_BYTES,
     NO_HEADER,
     SECTOR_BYTES,
@@ -20,15 +25,10 @@ from coordinator_server.storage.segments.frames import (
     frame,
     frame_size,
 )
-from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.journal_file import FIRST_BYTES
-from coordinator_server.storage.segments.journal_files import JournalFiles
 from coordinator_server.storage.segments.journal_names import FILE_PREFIX
+from coordinator_server.storage.segments.journal_replay import replay_all
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.recovery import Recovery
-from coordinator_server.storage.segments.replay import replay_all
-from protocol.batch import build_batch
-from protocol.batch_records import read_records
 from tests.support.records import numbers, record
 
 NAME = "__consumer_offsets-0"

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_protocol.batch import build_batch
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_names import FILE_PREFIX
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import build_batch
 from tests.support.kafka import Kafka
 from tests.support.records import record
 

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_protocol.batch import build_batch
+from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.base import CorruptLog
-from coordinator_server.storage.segments.frames import (
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_format import (
     HEADER_BYTES,
     NO_HEADER,
     PAGE_BYTES,
@@ -16,11 +19,8 @@ from coordinator_server.storage.segments.frames import (
     file_header,
     frame,
 )
-from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.recovery import Recovery
-from protocol.batch import build_batch
-from protocol.batch_records import read_records
 from tests.support.kept_back import DATA, simulated_disk
 from tests.support.records import numbers, record
 

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from coordinator_server.storage.base import CorruptLog
-from coordinator_server.storage.segments import frames, journal_files, restore
+from coordinator_server.storage.segments import journal_files, journal_format, segment_recovery
 from coordinator_server.storage.segments import log as log_module
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy, Waiter
 from coordinator_server.storage.segments.journal import Journal
@@ -17,7 +17,7 @@ from coordinator_server.storage.segments.journal_file import JournalFile
 from coordinator_server.storage.segments.journal_files import JournalFiles
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.segment import Segment
-from coordinator_server.storage.segments.writing import SegmentWriter
+from coordinator_server.storage.segments.segment_writer import SegmentWriter
 from tests.storage import journal_stories
 from tests.storage.journal_stories import play
 from tests.support.power import SimulatedBlockFile
@@ -127,14 +127,16 @@ def readers_do_not_see_what_is_kept_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def gap_is_passed_over(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(restore, "_position", lambda segment, *_, **__: segment.size)
+    patch.setattr(segment_recovery, "_position", lambda segment, *_, **__: segment.size)
 
 
 def torn_batch_before_the_journals_is_kept(patch: pytest.MonkeyPatch) -> None:
-    def unchecked(segment: Segment, run: frames.Run, *_: object, **__: object) -> int | None:
+    def unchecked(
+        segment: Segment, run: journal_format.Run, *_: object, **__: object
+    ) -> int | None:
         return segment.position_behind(run.offset)
 
-    patch.setattr(restore, "_position", unchecked)
+    patch.setattr(segment_recovery, "_position", unchecked)
 
 
 def journal_is_not_synced(patch: pytest.MonkeyPatch) -> None:
@@ -146,13 +148,13 @@ def replay_is_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def stale_generation_is_replayed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(frames, "_counts", lambda *_: True)
+    patch.setattr(journal_format, "_counts", lambda *_: True)
     # Or a stale frame would have another checksum, too.
     patch.setattr(journal_files, "new_seed", lambda: 0)
 
 
 def torn_frame_is_replayed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(frames, "crc32c", lambda *_: 0)
+    patch.setattr(journal_format, "crc32c", lambda *_: 0)
 
 
 def new_generation_is_not_written(patch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
-from coordinator_server.storage.segments.frames import HEADER_BYTES, read_progress
 from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_format import HEADER_BYTES, read_progress
+from coordinator_server.storage.segments.journal_replay import replay_all
 from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.segment import Segment
-from coordinator_server.storage.segments.writing import SegmentWriter
+from coordinator_server.storage.segments.segment_writer import SegmentWriter
 from tests.support.kept_back import (
     DATA,
     append,

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Semaphore
 
+from coordinator_protocol.batch import build_batch
+from coordinator_server.storage.segments.adaptive_linger import FEWEST, MOST, Linger
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.linger import FEWEST, MOST, Linger
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import build_batch
 from tests.support.power import SimulatedDisk
 from tests.support.records import record
 

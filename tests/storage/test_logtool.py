@@ -9,18 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator_server import mending
-from coordinator_server.cli import app
-from coordinator_server.storage.base import CorruptLog
-from coordinator_server.storage.segments.directory import DataDirectory
-from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.topics.catalog import TopicCatalog
-from coordinator_server.topics.directories import Directories
-from protocol.batch import LogRecord, build_batch
-from protocol.batch_records import read_records
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import (
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
@@ -28,7 +20,15 @@ from protocol.records import (
     encode_key,
     encode_value,
 )
-from protocol.subscription import Subscription, encode_subscription
+from coordinator_protocol.subscription import Subscription, encode_subscription
+from coordinator_server.cli.main import app
+from coordinator_server.log_tools import segment_repair
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.directory import DataDirectory
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.topics.catalog import TopicCatalog
+from coordinator_server.topics.directories import Directories
 from tests.support.api import CountedIds
 
 WALL = 1_700_000_000_000
@@ -339,13 +339,13 @@ def test_arguments_that_make_no_sense_end_with_code_2(
 
 
 def test_a_segment_is_mended_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mending, "PIECE_BYTES", 100)
+    monkeypatch.setattr(segment_repair, "PIECE_BYTES", 100)
     segment = written(tmp_path, *([commit(n, "x" * 40 * n)] for n in range(12)))
     whole = segment.read_bytes()
     begin, end = damaged(segment, 4)
-    (found,) = mending.damages(segment)
+    (found,) = segment_repair.damages(segment)
     assert (found.position, found.cut, found.tail) == (begin, end - begin, False)
-    copy = mending.repair(found)
+    copy = segment_repair.repair(found)
     assert segment.read_bytes() == whole[:begin] + whole[end:]
     assert copy.read_bytes()[:-1] == whole[begin : end - 1]
 

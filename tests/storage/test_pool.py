@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.descriptors import SPARE_FILES, file_budget
+from coordinator_server.server.descriptors import SPARE_FILES, file_budget
 from coordinator_server.storage.segments.files import File
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.pool import DescriptorPool, PooledFiles, ReservedFiles

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.segment import Segment
-from protocol.batch import LogRecord, build_batch
-from protocol.batch_records import read_records
 from tests.support.power import SimulatedDisk
 
 DIRECTORY = Path("/data/__consumer_offsets-0")

@@ -1,7 +1,7 @@
 """How far loads are, in bytes, and the lines that say so."""
 
+from coordinator_server.storage.segments.batch_reader import RECORDS_PER_TURN
 from coordinator_server.storage.segments.progress import LoadProgress
-from coordinator_server.storage.segments.runs import RECORDS_PER_TURN
 from tests.storage.conftest import SegmentRig
 from tests.support.appending import appended
 from tests.support.records import record

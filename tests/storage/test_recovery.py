@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_protocol.batch import build_batch
+from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.base import CorruptLog, LogRecord
 from coordinator_server.storage.segments.checkpoint import RECOVERY_POINTS_FILE, RecoveryPoints
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.recovery import Recovery
 from coordinator_server.storage.segments.segment import Segment
-from protocol.batch import build_batch
-from protocol.batch_records import read_records
 from tests.support.records import record
 
 NAME = "__consumer_offsets-7"

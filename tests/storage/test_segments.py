@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.batch import batches, build_batch, read_header
+from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.base import CorruptLog, LogRecord
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import batches, build_batch, read_header
-from protocol.batch_records import read_records
 from tests.support.records import numbers, record
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "records.json"

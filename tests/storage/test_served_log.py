@@ -9,6 +9,17 @@ from uuid import UUID
 
 import pytest
 
+from coordinator_protocol.batch import LogRecord, batches, build_batch
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coordinator_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coordinator_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coordinator_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from coordinator_server.api import create_topics, delete_topics, fetch, list_offsets
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.directory import DataDirectory
@@ -16,17 +27,6 @@ from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy, Wa
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import SegmentPartitionLog, SegmentStorage
 from coordinator_server.topics.service import FetchPart, FetchWant, Topics
-from protocol.batch import LogRecord, batches, build_batch
-from protocol.batch_records import read_records
-from protocol.errors import ErrorCode
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from tests.support.api import FakeCall, fake_services
 from tests.support.appending import appended
 from tests.support.data_plane import make_topics

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coordinator_server.cli import app
+from coordinator_protocol.batch import build_batch
+from coordinator_protocol.batch_records import read_records
+from coordinator_server.cli.main import app
 from coordinator_server.storage.segments.checkpoint import (
     RECOVERY_POINTS_FILE,
     RecoveryPoints,
     read_offsets,
     write_offsets,
 )
-from coordinator_server.storage.segments.cleaned import CLEANED_FILE
+from coordinator_server.storage.segments.cleaner_checkpoint import CLEANED_FILE
 from coordinator_server.storage.segments.files import SYSTEM_FILES
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_names import FILE_PREFIX, owners
@@ -28,8 +30,6 @@ from coordinator_server.storage.segments.shares import (
     await_nobody,
     take_over,
 )
-from protocol.batch import build_batch
-from protocol.batch_records import read_records
 from tests.support.processes import ROOT
 from tests.support.records import numbers, record
 

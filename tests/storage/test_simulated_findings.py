@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.storage.base import append
 from coordinator_server.storage.segments import journal_names
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
-from coordinator_server.storage.segments.frames import (
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_file import JournalFile
+from coordinator_server.storage.segments.journal_format import (
     HEADER_BYTES,
     NO_HEADER,
     Header,
     file_header,
 )
-from coordinator_server.storage.segments.identity import PARTITION_METADATA
-from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.journal_file import JournalFile
 from coordinator_server.storage.segments.journal_manifest import MANIFEST_FILE
+from coordinator_server.storage.segments.journal_replay import replay_all
 from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.storage.segments.replay import replay_all
+from coordinator_server.storage.segments.log_identity import PARTITION_METADATA
 from coordinator_server.storage.segments.storage import SegmentStorage
-from protocol.new_batch import NewBatch
 from tests.simulation.storage.process import TOPIC_ID, HeldDirectory
 from tests.support.power import SimulatedDisk
 from tests.support.simulated_log import DATA, DIRECTORY, a_disk, append_five, append_one, write

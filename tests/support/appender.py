@@ -13,7 +13,7 @@ from coordinator_server.storage.base import PartitionLog
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.replay import replay_all
+from coordinator_server.storage.segments.journal_replay import replay_all
 from coordinator_server.storage.segments.storage import SegmentStorage
 from tests.support.appending import appended
 from tests.support.records import loaded, record

@@ -3,9 +3,9 @@
 import asyncio  # noqa: TC003 - named in an annotation
 from collections.abc import Sequence
 
+from coordinator_protocol.batch_builder import NewBatch
+from coordinator_protocol.record_headers import packed_headers
 from coordinator_server.storage.base import LogRecord, PartitionLog, append
-from protocol.new_batch import NewBatch
-from protocol.record_headers import packed_headers
 
 
 def batch_of(records: Sequence[LogRecord]) -> NewBatch:

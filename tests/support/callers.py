@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import (
     Joined,
     Refuse,
@@ -26,7 +27,6 @@ from coordinator_server.group.events import (
     ResetOffsets,
     Sync,
 )
-from protocol.errors import ErrorCode
 from tests.support.offsets import OffsetToCommit, topics_of
 
 RANGE: Sequence[ProtocolMetadata] = (("range", b"r"),)

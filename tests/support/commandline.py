@@ -4,7 +4,7 @@ import socket
 
 from click.testing import CliRunner
 
-from coordinator_server.cli import app
+from coordinator_server.cli.main import app
 
 
 def invoke(*arguments: str) -> tuple[int, str, str]:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_protocol.batch import build_batch
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import OffsetCommitKey, encode_key, encode_value
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import build_batch
-from protocol.batch_records import read_records
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import OffsetCommitKey, encode_key, encode_value
 from tests.support.power import SimulatedDisk
 
 DIRECTORY = Path("/data/__consumer_offsets-0")

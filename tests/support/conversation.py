@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.codec import load_api, request_encoder, response_decoder
+from coordinator_protocol.frames import FrameSplitter, framed
+from coordinator_protocol.headers import read_response_header, request_header
 from coordinator_server.api import registry
 from coordinator_server.net.context import Faults, SessionContext
 from coordinator_server.net.session import Session
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import ANONYMOUS, Principal
-from protocol.codec import load_api, request_encoder, response_decoder
-from protocol.frames import FrameSplitter, framed
-from protocol.headers import read_response_header, request_header
 from tests.support.groups import FakeCoordinator, group_services
 
 HEARTBEAT, JOIN_GROUP, API_VERSIONS, FIND_COORDINATOR = 12, 11, 18, 10

@@ -9,8 +9,8 @@ import cramjam
 from crc32c import crc32c
 from hypothesis import strategies as st
 
-from protocol.batch import HEADER_BYTES, LogRecord, build_batch, stamped
-from protocol.history import (
+from coordinator_protocol.batch import HEADER_BYTES, LogRecord, build_batch, stamped
+from coordinator_protocol.history import (
     HistoryCounts,
     HistoryMember,
     HistoryRound,
@@ -19,9 +19,9 @@ from protocol.history import (
     RebalanceHistoryValue,
     encode_history_key,
 )
-from protocol.history_writer import encode_history
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import (
+from coordinator_protocol.history_writer import encode_history
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
@@ -29,7 +29,7 @@ from protocol.records import (
     encode_key,
     encode_value,
 )
-from protocol.subscription import (
+from coordinator_protocol.subscription import (
     Assignment,
     Subscription,
     encode_assignment,

@@ -14,7 +14,7 @@ from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.context import Context, Limits
 from coordinator_server.group.effects import Effects, Joined, Refuse, Result
 from coordinator_server.group.events import Event, Heartbeat, Join, Leave, LeavingMember, Sync, Tick
-from coordinator_server.group.machine import Group
+from coordinator_server.group.group import Group
 from coordinator_server.ids import CountingIds
 
 SESSION_MS = 45_000

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.records import RecordKey, RecordValue, encode_key, encode_value
 from coordinator_server.clock import ManualClock
 from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.context import Limits
@@ -16,23 +18,21 @@ from coordinator_server.group.effects import Fetched, FetchedOffset
 from coordinator_server.group.events import Describe, Event, FetchOffsets
 from coordinator_server.ids import CountingIds
 from coordinator_server.runtime.coordinator import Coordinator
+from coordinator_server.runtime.dependencies import World
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.ticket import CallbackTicket
-from coordinator_server.runtime.world import World
 from coordinator_server.storage.base import LogRecord, Storage
 from coordinator_server.storage.memory import MemoryStorage
 from coordinator_server.testing.timers import MovableTimers
-from protocol.errors import ErrorCode
-from protocol.records import RecordKey, RecordValue, encode_key, encode_value
 from tests.support.offsets import by_place
 from tests.support.settled import is_as_written
 from tests.support.story import DELAY_MS, Member, Request, Story
 
 if TYPE_CHECKING:
-    from coordinator_server.group.machine import Group, TurnFailed
-    from coordinator_server.group.reasons import Observation
+    from coordinator_server.group.group import Group, TurnFailed
+    from coordinator_server.group.rebalance_events import Observation
 
 SWEEP_MS = 600_000
 

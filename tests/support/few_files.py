@@ -3,7 +3,7 @@
 import resource
 import sys
 
-from coordinator_server.cli import main
+from coordinator_server.cli.main import main
 
 if __name__ == "__main__":
     limit = int(sys.argv.pop(1))

@@ -8,19 +8,19 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import load_api, request_encoder, response_decoder, response_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.java import partition_for
 from coordinator_server.api.registry import route
 from coordinator_server.api.services import Services
 from coordinator_server.clock import ManualClock
 from coordinator_server.group.effects import FetchedTopic, Refuse, Result
 from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat, Token
-from coordinator_server.group.reasons import Culprit
+from coordinator_server.group.rebalance_events import Culprit
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.runtime.coordinator import GroupList, ListedGroup
 from coordinator_server.runtime.ticket import Ticket
-from protocol.api_keys import ApiKey
-from protocol.codec import load_api, request_encoder, response_decoder, response_encoder
-from protocol.errors import ErrorCode
-from protocol.java import partition_for
 from tests.support.api import NOW, FakeAuthorizer, FakeCall, FakeDirectory
 
 MOST_TURNS = 10_000

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from protocol.subscription import Subscription, encode_subscription
+from coordinator_protocol.subscription import Subscription, encode_subscription
 from tests.support.data_plane import batch_of
 from tests.support.wire import RawConnection
 

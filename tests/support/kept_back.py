@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from coordinator_protocol.batch import batches, build_batch
+from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import batches, build_batch
-from protocol.batch_records import read_records
 from tests.support.power import SimulatedDisk
 from tests.support.records import numbers, record
 

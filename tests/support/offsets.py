@@ -4,9 +4,12 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from coordinator_protocol.messages.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from coordinator_server.group.effects import Fetched, FetchedOffset, Write, WriteOffsets, unpacked
 from coordinator_server.group.events import CommitOffsets
-from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 
 class OffsetToCommit(NamedTuple):

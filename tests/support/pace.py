@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from coordinator_server import pace as pace_module
 from coordinator_server.clock import ManualClock
-from coordinator_server.pace import LongWork, long_work
+from coordinator_server.loop import time_slice as pace_module
+from coordinator_server.loop.time_slice import LongWork, long_work
 
 
 class Hurrying(ManualClock):

@@ -7,11 +7,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.run import Source, Summary, prepare, run_batch
-from pipeline.store import Store
-from protocol.batch import LogRecord, build_batch
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import (
+from coordinator_pipeline.run import Source, Summary, prepare, run_batch
+from coordinator_pipeline.store import Store
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
@@ -19,7 +19,7 @@ from protocol.records import (
     encode_key,
     encode_value,
 )
-from protocol.subscription import Assignment, encode_assignment
+from coordinator_protocol.subscription import Assignment, encode_assignment
 
 BEGIN_MS = 1_760_000_000_000
 

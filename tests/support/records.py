@@ -1,7 +1,7 @@
 """Records for storages, and what a storage holds."""
 
+from coordinator_protocol.offset_commit_scanner import OffsetRun
 from coordinator_server.storage.base import LogRecord, PartitionLog
-from protocol.offset_runs import OffsetRun
 
 
 def record(number: int, size: int = 0) -> LogRecord:

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.primitive import i32Timedelta, i64Timedelta
 
-from protocol.schema import Api, Array, FieldLayout, Fixed, Struct, Variable, layout
+from coordinator_protocol.schema import Api, Array, FieldLayout, Fixed, Struct, Variable, layout
 from tools.generate_messages import APIS
 from tools.kio_schemas import kio_name
 
@@ -33,7 +33,7 @@ class Side(NamedTuple):
     @property
     def messages(self) -> Api:
         """Our classes."""
-        module = importlib.import_module(f"protocol.messages.{self.api}")
+        module = importlib.import_module(f"coordinator_protocol.messages.{self.api}")
         api: Api = module.API
         return api
 

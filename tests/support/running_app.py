@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from coordinator_server.app import App
 from coordinator_server.config import load_exactly
+from coordinator_server.server.substitutes import Substitutes
 from coordinator_server.storage.segments.files import Files
-from coordinator_server.substitutes import Substitutes
 from tests.oracle.oracle.wire import Reply
 from tests.support.wire import RawConnection
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+from coordinator_protocol.records import GroupMetadataKey, GroupMetadataValue, decode_value
 from coordinator_server.group.classic.rebalance import group_record
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
-from coordinator_server.group.memory import GroupMemory
+from coordinator_server.group.group_state import GroupMemory
 from coordinator_server.group.replay import restore
-from protocol.records import GroupMetadataKey, GroupMetadataValue, decode_value
 
 _AT_REST = (ClassicGroupState.EMPTY, ClassicGroupState.STABLE)
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from coordinator_protocol.batch import build_batch
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import build_batch
 from tests.support.power import SimulatedDisk
 
 DATA = Path("/data")

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.history import RebalanceHistoryKey
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import GroupMetadataKey, OffsetCommitKey
+from coordinator_protocol.subscription import Subscription, encode_subscription
 from coordinator_server.group.classic.history import Rebalance
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
 from coordinator_server.group.classic.table import Answer, Entry, Situation, Written
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Committed, Deleted, Fetched, Left, Refuse, Result
-from coordinator_server.group.reasons import MemberRemoved, RebalanceEvent, Round
+from coordinator_server.group.rebalance_events import MemberRemoved, RebalanceEvent, Round
 from coordinator_server.group.replay import apply
-from protocol.errors import ErrorCode
-from protocol.history import RebalanceHistoryKey
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import GroupMetadataKey, OffsetCommitKey
-from protocol.subscription import Subscription, encode_subscription
 from tests.support.offsets import fetched_offsets
 from tests.support.story import Member, Request, Story, offset
 

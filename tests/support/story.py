@@ -8,6 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from coordinator_protocol.records import (
+    GroupMetadataValue,
+    RecordKey,
+    RecordValue,
+    UnknownKey,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
 from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.commits import repeated
 from coordinator_server.group.context import Context, Limits
@@ -31,9 +41,9 @@ from coordinator_server.group.events import (
     Loaded,
     Tick,
 )
-from coordinator_server.group.machine import Group
+from coordinator_server.group.group import Group
 from coordinator_server.group.purgatory import NEVER
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     MemberRemoved,
     Observation,
     RebalanceEvent,
@@ -41,16 +51,6 @@ from coordinator_server.group.reasons import (
 )
 from coordinator_server.group.replay import apply
 from coordinator_server.ids import CountingIds
-from protocol.records import (
-    GroupMetadataValue,
-    RecordKey,
-    RecordValue,
-    UnknownKey,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
-)
 from tests.support.callers import (
     DELAY_MS,
     RANGE,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     NOBODY,
     Counts,
     Culprit,
@@ -23,7 +23,7 @@ from coordinator_server.observe.findings import FlappingLimits
 from coordinator_server.observe.flapping import Flapping
 from coordinator_server.observe.http import HttpServer
 from coordinator_server.observe.http_hosts import AllowedHosts
-from coordinator_server.observe.looplag import LoopLag
+from coordinator_server.observe.loop_lag import LoopLag
 from coordinator_server.observe.metrics import CoordinatorCollector, Names, make_registry
 from coordinator_server.observe.refusals import Refusals
 from coordinator_server.observe.sources import Sources

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from protocol.java import partition_for
+from coordinator_protocol.java import partition_for
 from tests.support.server import ServerProcess
 from tests.support.wire import RawConnection, unique
 

@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.api.registry import REGISTRY
-from coordinator_server.groupcommands.kafka import KafkaConnection, KafkaProblem
-from coordinator_server.ports import Resource
-from coordinator_server.testing.faults import Which, groups_of
-from coordinator_server.testing.server import TestCoordinator
-from protocol.api_keys import ApiKey
-from protocol.codec import load_api
-from protocol.errors import ErrorCode
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.offset_commit import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import load_api
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.heartbeat import HeartbeatRequest
+from coordinator_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coordinator_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.offset_fetch import (
+from coordinator_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
 )
+from coordinator_server.api.registry import REGISTRY
+from coordinator_server.cli.groups.kafka import KafkaConnection, KafkaProblem
+from coordinator_server.ports import Resource
+from coordinator_server.testing.faults import Which, groups_of
+from coordinator_server.testing.server import TestCoordinator
 
 HOUR = 3600.0
 

@@ -14,12 +14,12 @@ from aiokafka import (  # type: ignore[import-untyped]
 from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 from structlog.testing import capture_logs
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.heartbeat import HeartbeatRequest
+from coordinator_server.cli.groups.kafka import KafkaConnection
 from coordinator_server.config import ConfigError
-from coordinator_server.groupcommands.kafka import KafkaConnection
 from coordinator_server.testing.server import TestCoordinator
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.heartbeat import HeartbeatRequest
 
 PARTITION = TopicPartition("orders", 0)
 

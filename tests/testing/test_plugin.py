@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import coordinator_server
+from coordinator_server.cli.groups.kafka import KafkaProblem
 from coordinator_server.config.sources import UNENFORCED
-from coordinator_server.groupcommands.kafka import KafkaProblem
 from coordinator_server.testing.external import ExternalCoordinator, NotOurs
 from coordinator_server.testing.server import TestCoordinator
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from coordinator_server.accepting import accepting
+from coordinator_server.loop.accepting import accepting
 
 FAILURES = [RuntimeError("a bug"), MemoryError(), OSError(5, "input"), asyncio.CancelledError()]
 

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator_server.config import Config, ConfigError, load
 from coordinator_server.config.listeners import parse_address
-from coordinator_server.settings import admin_token
+from coordinator_server.server.component_settings import admin_token
 
 
 def config(*settings: str) -> Config:

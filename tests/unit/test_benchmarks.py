@@ -41,9 +41,9 @@ from benchmarks.work import (
     QUICK,
     Sample,
 )
+from coordinator_protocol.history import RebalanceHistoryKey
+from coordinator_protocol.records import GroupMetadataKey, decode_key
 from coordinator_server.observe.flapping import MAX_INCIDENTS
-from protocol.history import RebalanceHistoryKey
-from protocol.records import GroupMetadataKey, decode_key
 
 LOAD = Path(work.__file__).parent / "load"
 
@@ -180,9 +180,12 @@ def test_steps_are_timed_after_both_sides_agree(step: micro.Step) -> None:
 def test_a_sample_is_put_down_to_the_innermost_function_of_ours() -> None:
     stack = (
         "main (coordinator_server/app.py:1);receive (coordinator_server/net/session.py:150);"
-        "Codec.decode (protocol/decoder.py:7);loads (json/__init__.py:299)"
+        "Codec.decode (protocol/coordinator_protocol/decoder.py:7);loads (json/__init__.py:299)"
     )
-    assert profiling.place_of(stack) == ("protocol", "protocol/decoder.py Codec.decode")
+    assert profiling.place_of(stack) == (
+        "protocol",
+        "coordinator_protocol/decoder.py Codec.decode",
+    )
     assert profiling.place_of("decode (<decoder of HeartbeatRequest v4>:1)") == (
         "codec",
         "decode HeartbeatRequest v4",

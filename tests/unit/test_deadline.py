@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.deadline import Deadline
+from coordinator_server.loop.deadline import Deadline
 
 
 class Told:

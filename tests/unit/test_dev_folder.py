@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.devfolder import LOCK, PREFIX, data_folder
+from coordinator_server.server.dev_data_dir import LOCK, PREFIX, data_folder
 
 KILLED = """
 import os, signal
-from coordinator_server.devfolder import data_folder
+from coordinator_server.server.dev_data_dir import data_folder
 with data_folder() as data:
     (data / "orders-0").mkdir(parents=True)
     (data / "orders-0" / "0.log").write_bytes(b"x")

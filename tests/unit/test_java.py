@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.java import hash_map_bucket, java_hash, partition_for, positive
+from coordinator_protocol.java import hash_map_bucket, java_hash, partition_for, positive
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.config import Config
-from coordinator_server.machine_memory import available_memory, default_client_memory
 from coordinator_server.net.memory import UNLIMITED
-from coordinator_server.settings import client_memory
+from coordinator_server.server.component_settings import client_memory
+from coordinator_server.server.machine_memory import available_memory, default_client_memory
 
 GIB = 1 << 30
 

@@ -153,7 +153,7 @@ def test_a_mutation_knows_where_it_is() -> None:
 
 def test_all_of_the_group_is_mutated_but_the_table_of_states() -> None:
     paths = {mutation.path for mutation in all_mutations()}
-    assert {"join.py", "sync.py", "machine.py", "offsets.py"} <= {p.split("/")[-1] for p in paths}
+    assert {"join.py", "sync.py", "group.py", "offsets.py"} <= {p.split("/")[-1] for p in paths}
     assert all(path.startswith(GROUP) and not path.startswith(LEFT_OUT) for path in paths)
     assert len(modules()) >= len(paths)
 

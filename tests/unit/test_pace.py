@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.api import fetch, list_offsets, produce
-from coordinator_server.clock import ManualClock
-from coordinator_server.pace import LONGEST_MS, LongWork, Pace
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.list_offsets import (
+from coordinator_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coordinator_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coordinator_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from coordinator_server.api import fetch, list_offsets, produce
+from coordinator_server.clock import ManualClock
+from coordinator_server.loop.time_slice import LONGEST_MS, LongWork, Pace
 from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics
 from tests.support.pace import Hurrying, pieces

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.processlimits import limit_reached
+from coordinator_server.server.process_limits import limit_reached
 from tools.ports import free_port
 from tools.starting import await_coordinator
 

@@ -15,7 +15,7 @@ import pytest
 
 from coordinator_server.config import Config, ConfigError
 from coordinator_server.config.sources import Problem
-from coordinator_server.reloading import Reloader
+from coordinator_server.server.reload import Reloader
 from tools.ports import free_port
 from tools.starting import await_coordinator
 

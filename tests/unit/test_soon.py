@@ -2,7 +2,7 @@
 
 import asyncio
 
-from coordinator_server.soon import STEPS, SoonInLoop
+from coordinator_server.loop.batching import STEPS, SoonInLoop
 
 
 async def test_what_was_put_off_comes_in_its_order_in_the_next_turn() -> None:

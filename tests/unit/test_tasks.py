@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from coordinator_server import tasks as tasks_module
-from coordinator_server.serving import until_told
-from coordinator_server.tasks import TaskKeeper
+from coordinator_server.loop import task_keeper as tasks_module
+from coordinator_server.loop.task_keeper import TaskKeeper
+from coordinator_server.server.run import until_told
 
 ERRORS = [RuntimeError("bug"), MemoryError(), OSError(5, "I/O"), asyncio.CancelledError()]
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from coordinator_server.commandline import say
-from coordinator_server.explain import print_why
-from coordinator_server.groupcommands.options import show
-from coordinator_server.groupcommands.tables import print_table
+from coordinator_server.cli.arguments import say
+from coordinator_server.cli.group_report import print_why
+from coordinator_server.cli.groups.options import show
+from coordinator_server.cli.groups.tables import print_table
 from coordinator_server.observe import log
-from coordinator_server.wording import printable, printable_json
+from coordinator_server.observe.printable_text import printable, printable_json
 
 EVIL = "a\x1b]0;owned\x07\x9b31m\u202eb\u2066\r\nforged line\x7f\u2028\U000e0001"
 """Escape sequences of 7 and 8 bits, bidirectional controls, line ends, an invisible tag."""

@@ -10,7 +10,8 @@ import pytest
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Browser, Page, expect
 
-from coordinator_server.group.reasons import (
+from coordinator_server.cli.rebalance_folding import runs
+from coordinator_server.group.rebalance_events import (
     NOBODY,
     Culprit,
     MemberRemoved,
@@ -24,7 +25,6 @@ from coordinator_server.group.reasons import (
 from coordinator_server.observe.counters import ClientMemory
 from coordinator_server.observe.forms import rebalance_form
 from coordinator_server.observe.status import GroupSummary
-from coordinator_server.runs import runs
 from tests.support.web import ALICE, BOB, CAROL, NOW, REFUSED, FakeSide, rebalance
 
 EVIL = '<img src=x onerror="alert(1)">'

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
+from coordinator_protocol.java import hash_map_bucket
 from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.effects import JoinedMember
-from protocol.java import hash_map_bucket
 
 
 def elect_joined_leader(group: ClassicGroup) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     FIRST_SEQUENCE,
     NOT_WRITTEN,
     Counts,

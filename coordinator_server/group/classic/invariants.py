@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from coordinator_server.group.classic.expiration import session_delay_ms
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
-from coordinator_server.group.classic.ticks import session_delay_ms
 from coordinator_server.group.purgatory import NEVER
 
 _S = ClassicGroupState

@@ -5,6 +5,8 @@ Follows Kafka's `classicGroupJoinToClassicGroup` and what it calls.
 
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.records import GroupMetadataKey
 from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.election import joined_members, select_protocol
 from coordinator_server.group.classic.rebalance import (
@@ -33,15 +35,13 @@ from coordinator_server.group.classic.validation import (
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Asked, Effects, Joined, Refuse, Rule
 from coordinator_server.group.events import Join
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Culprit,
     MemberRemoved,
     RebalanceReason,
     RemovalReason,
     Round,
 )
-from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey
 
 
 def refuse_texts(group_id: str, event: Join) -> Refuse | None:

@@ -1,5 +1,6 @@
 """How members stay, leave and expire: Heartbeat, LeaveGroup and session timeouts."""
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.rebalance import (
     complete_join,
@@ -26,14 +27,13 @@ from coordinator_server.group.events import (
     LeavingMember,
 )
 from coordinator_server.group.purgatory import NEVER
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Culprit,
     MemberRemoved,
     RebalanceReason,
     RemovalReason,
     Round,
 )
-from protocol.errors import ErrorCode
 
 
 def heartbeat(group: ClassicGroup, event: Heartbeat, ctx: Context, out: Effects) -> None:

@@ -6,24 +6,27 @@ Follows `prepareRebalance`, `completeClassicGroupJoin` and their neighbours in K
 
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.record_headers import NO_HEADERS
+from coordinator_protocol.records import GroupMetadataKey, PackedGroup, encode_group, group_key
+from coordinator_server.group.broadcast_replies import JoinedAll, replies_to_all
 from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.election import (
     elect_joined_leader,
     joined_members,
     select_protocol,
 )
+from coordinator_server.group.classic.history_record import headers, history_key, story_bytes
 from coordinator_server.group.classic.state import (
     ClassicGroup,
     ClassicMember,
 )
-from coordinator_server.group.classic.story import headers, history_key, story_bytes
 from coordinator_server.group.context import RECORD_OVERHEAD, Context
 from coordinator_server.group.effects import DONE, Asked, Effects, Joined, Refuse, Rule
+from coordinator_server.group.empty_dict import NOTHING
 from coordinator_server.group.events import ForceRebalance, Token
-from coordinator_server.group.nothing import NOTHING
-from coordinator_server.group.past import pack
 from coordinator_server.group.purgatory import DelayedJoin, DelayedSync
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     NOBODY,
     Culprit,
     MemberRemoved,
@@ -33,10 +36,7 @@ from coordinator_server.group.reasons import (
     RemovalReason,
     Round,
 )
-from coordinator_server.group.replies import JoinedAll, replies_to_all
-from protocol.errors import ErrorCode
-from protocol.record_headers import NO_HEADERS
-from protocol.records import GroupMetadataKey, PackedGroup, encode_group, group_key
+from coordinator_server.group.rebalance_log import pack
 
 SHORTEST_POSTPONEMENT_MS: Final = 1_000
 """Members may ask for a rebalance timeout of 0; nobody is looked for in a busy loop."""

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from coordinator_server.group.alike import protocols_alike, text_alike, timeout_alike
 from coordinator_server.group.classic.history import History
+from coordinator_server.group.empty_dict import NOTHING
 from coordinator_server.group.events import ProtocolMetadata, Token
-from coordinator_server.group.nothing import NOTHING
+from coordinator_server.group.interning import protocols_alike, text_alike, timeout_alike
 from coordinator_server.group.purgatory import NEVER, Purgatory
-from coordinator_server.group.reasons import Culprit
+from coordinator_server.group.rebalance_events import Culprit
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 MAX_GENERATION: Final = 2**31 - 1

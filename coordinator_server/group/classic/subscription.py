@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.subscription import decode_subscription
+from coordinator_protocol.subscription import subscribed_topics as topics_of
 from coordinator_server.group.classic.state import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from coordinator_server.group.events import ProtocolMetadata
-from protocol.errors import Malformed
-from protocol.subscription import decode_subscription
-from protocol.subscription import subscribed_topics as topics_of
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:

@@ -1,5 +1,7 @@
 """SyncGroup: the leader's assignment makes the group Stable."""
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_server.group.broadcast_replies import SyncedAll, replies_to_all
 from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.rebalance import (
     evict,
@@ -17,9 +19,7 @@ from coordinator_server.group.classic.validation import refuse_sync
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Asked, Effects, Refuse, Rule, Synced
 from coordinator_server.group.events import Sync, Token
-from coordinator_server.group.reasons import Outcome, RebalanceReason, RemovalReason, Round
-from coordinator_server.group.replies import SyncedAll, replies_to_all
-from protocol.errors import ErrorCode
+from coordinator_server.group.rebalance_events import Outcome, RebalanceReason, RemovalReason, Round
 
 
 def sync(group: ClassicGroup, event: Sync, ctx: Context, out: Effects) -> None:

@@ -2,11 +2,11 @@
 
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.effects import Refuse, Rule
 from coordinator_server.group.events import CommitOffsets, Sync
-from protocol.errors import ErrorCode
 
 LONGEST_TEXT: Final = 2**15 - 1
 """Bytes that a string of a record or of an old response can have."""

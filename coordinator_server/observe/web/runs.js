@@ -1,4 +1,4 @@
-// Folds the rebalances of a flapping group as `groups why` does (coordinator_server/runs.py, which a
+// Folds the rebalances of a flapping group as `groups why` does (coordinator_server/cli/rebalance_folding.py, which a
 // test compares): those that are alike, and close, are one entry.
 
 const LEAST = 3;

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
-from coordinator_server.storage.segments.cleaned import CleanedOffsets
+from coordinator_server.loop.task_keeper import is_cancelled
+from coordinator_server.storage.segments.cleaner_checkpoint import CleanedOffsets
 from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import DiskThreads
-from coordinator_server.tasks import is_cancelled
 
 MIN_DIRTY_BYTES: Final = 1024 * 1024
 """Below this a pass is not worth its renames, whatever the ratio."""

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
+from coordinator_protocol.batch import BatchHeader
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.rewrite import RawRecord, delete_horizon, raw_records, rewritten
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import Files
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.segment import LARGEST_DELTA, Segment
 from coordinator_server.storage.segments.swap import CLEANED, forget_unfinished, put_in_place
-from protocol.batch import BatchHeader
-from protocol.errors import Malformed
-from protocol.rewrite import RawRecord, delete_horizon, raw_records, rewritten
 
 MAX_KEYS: Final = 1_000_000
 """A pass ends behind the segment that brings more; the next one goes on there."""

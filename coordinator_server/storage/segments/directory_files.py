@@ -6,9 +6,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from coordinator_server.storage.segments.identity import PARTITION_METADATA
 from coordinator_server.storage.segments.journal_manifest import MANIFEST_FILE
 from coordinator_server.storage.segments.journal_names import FILE_PREFIX
+from coordinator_server.storage.segments.log_identity import PARTITION_METADATA
 from coordinator_server.storage.segments.recovery import repair_files_command
 
 META_FILE: Final = "meta.properties"

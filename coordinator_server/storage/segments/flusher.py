@@ -16,10 +16,10 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
-from coordinator_server.soon import Soon, SoonInLoop
+from coordinator_server.loop.batching import Soon, SoonInLoop
+from coordinator_server.storage.segments.adaptive_linger import LINGER_SECONDS, Linger, Records
 from coordinator_server.storage.segments.background import Background, Report
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.linger import LINGER_SECONDS, Linger, Records
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import (
     Job,

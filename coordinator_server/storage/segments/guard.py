@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from coordinator_server.storage.segments.files import SYSTEM_FILES, BlockFile, File, Files
-from coordinator_server.storage.segments.identity import PARTITION_METADATA
+from coordinator_server.storage.segments.log_identity import PARTITION_METADATA
 
 CHECK_SECONDS: Final = 0.1
 """How long commits may be acknowledged in a directory that is gone."""

@@ -20,14 +20,20 @@ from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.checkpoint import RecoveryPoints
 from coordinator_server.storage.segments.directory_files import BROKER_FILE
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files, exists
-from coordinator_server.storage.segments.frames import HEADER_BYTES, Run, folded, frame, frame_size
 from coordinator_server.storage.segments.guard import DirectoryGuard
-from coordinator_server.storage.segments.identity import directory_of, topic_id_of
 from coordinator_server.storage.segments.journal_checkpoints import JournalCheckpoints
 from coordinator_server.storage.segments.journal_file import JournalFile, entries_in
 from coordinator_server.storage.segments.journal_files import JournalFiles
+from coordinator_server.storage.segments.journal_format import (
+    HEADER_BYTES,
+    Run,
+    folded,
+    frame,
+    frame_size,
+)
 from coordinator_server.storage.segments.journal_recovery import JournalRecovery
 from coordinator_server.storage.segments.journaled import Journaled
+from coordinator_server.storage.segments.log_identity import directory_of, topic_id_of
 from coordinator_server.storage.segments.recovery import Recovery, TopicIds, accept_loss_command
 from coordinator_server.storage.segments.reporting import Report
 

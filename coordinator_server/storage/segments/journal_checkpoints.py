@@ -7,10 +7,10 @@ from threading import Thread
 from coordinator_server.storage.segments.checkpoint import RecoveryPoints
 from coordinator_server.storage.segments.files import Files, exists
 from coordinator_server.storage.segments.guard import DirectoryGuard
-from coordinator_server.storage.segments.identity import directory_of, topic_id_of
 from coordinator_server.storage.segments.journal_file import JournalFile
 from coordinator_server.storage.segments.journal_files import JournalFiles
 from coordinator_server.storage.segments.journaled import Journaled
+from coordinator_server.storage.segments.log_identity import directory_of, topic_id_of
 from coordinator_server.storage.segments.reporting import Report
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
-from coordinator_server.storage.segments.frames import Hole
 from coordinator_server.storage.segments.journal_file import FoundFile
+from coordinator_server.storage.segments.journal_format import Hole
 from coordinator_server.storage.segments.journal_manifest import Listed
 from coordinator_server.storage.segments.recovery import JournalDamage
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from coordinator_server.storage.segments.files import BlockFile, Files
-from coordinator_server.storage.segments.frames import (
+from coordinator_server.storage.segments.journal_format import (
     BOOT_BYTES,
     HEADER_BYTES,
     NO_HEADER,
@@ -22,7 +22,7 @@ from coordinator_server.storage.segments.frames import (
     read_header,
     read_progress,
 )
-from coordinator_server.storage.segments.identity import directory_of
+from coordinator_server.storage.segments.log_identity import directory_of
 
 FIRST_BYTES: Final = 256 * 1024
 """What a file has at first; it grows by doubling, so that small directories stay small."""

@@ -7,12 +7,17 @@ from threading import Condition
 
 from coordinator_server.storage.segments import journal_names
 from coordinator_server.storage.segments.files import Files
-from coordinator_server.storage.segments.frames import HEADER_BYTES, NO_HEADER, Header, file_header
 from coordinator_server.storage.segments.journal_file import (
     FIRST_BYTES,
     JournalFile,
     new_seed,
     this_boot,
+)
+from coordinator_server.storage.segments.journal_format import (
+    HEADER_BYTES,
+    NO_HEADER,
+    Header,
+    file_header,
 )
 from coordinator_server.storage.segments.journal_manifest import JournalManifest, Listed
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from coordinator_server.storage.segments import journal_names
 from coordinator_server.storage.segments.files import Files
-from coordinator_server.storage.segments.frames import PAGE_BYTES, PROGRESS_AT
 from coordinator_server.storage.segments.journal_damage import (
     damages_of,
     log_directories,
@@ -14,6 +13,7 @@ from coordinator_server.storage.segments.journal_damage import (
 )
 from coordinator_server.storage.segments.journal_file import FoundFile, JournalFile, find
 from coordinator_server.storage.segments.journal_files import JournalFiles, manifest_entry
+from coordinator_server.storage.segments.journal_format import PAGE_BYTES, PROGRESS_AT
 from coordinator_server.storage.segments.journal_manifest import Listed
 from coordinator_server.storage.segments.recovery import (
     JournalDamage,

@@ -7,14 +7,14 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple
 
+from coordinator_protocol.batch import check_crc, read_header
+from coordinator_protocol.errors import Malformed
 from coordinator_server.storage.base import CorruptLog, Loaded
+from coordinator_server.storage.segments.batch_reader import RunReader
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.progress import LoadProgress
-from coordinator_server.storage.segments.runs import RunReader
 from coordinator_server.storage.segments.segment import Segment
 from coordinator_server.storage.segments.threads import STORAGE_THREADS
-from protocol.batch import check_crc, read_header
-from protocol.errors import Malformed
 
 
 class Block(NamedTuple):

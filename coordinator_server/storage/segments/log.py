@@ -11,26 +11,26 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from coordinator_protocol.batch import BatchHeader, read_header, stamped
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.frames import Entries
-from coordinator_server.storage.segments.identity import read_identity
 from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_format import Entries
 from coordinator_server.storage.segments.journaled import Journaled
+from coordinator_server.storage.segments.log_identity import read_identity
 from coordinator_server.storage.segments.log_reading import read_batches, walk_batches
 from coordinator_server.storage.segments.recovery import accept_loss_command
-from coordinator_server.storage.segments.restore import (
+from coordinator_server.storage.segments.segment import Segment, drop_indexes, segment_bases
+from coordinator_server.storage.segments.segment_recovery import (
     check_beginning,
     check_whole,
     restore,
     write_again,
 )
-from coordinator_server.storage.segments.segment import Segment, drop_indexes, segment_bases
+from coordinator_server.storage.segments.segment_writer import SegmentWriter
 from coordinator_server.storage.segments.segments import OpenSegments, open_segments
 from coordinator_server.storage.segments.swap import complete
 from coordinator_server.storage.segments.threads import as_os_error
-from coordinator_server.storage.segments.writing import SegmentWriter
-from protocol.batch import BatchHeader, read_header, stamped
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
 DEFAULT_SEGMENT_MS: Final = 7 * 24 * 3_600_000

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from coordinator_protocol.batch import BatchHeader
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.segment import Segment
-from protocol.batch import BatchHeader
 
 
 def read_batches(segments: Sequence[Segment], offset: int, max_bytes: int, up_to: int) -> bytes:

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from coordinator_server.storage.base import CorruptLog
-from coordinator_server.storage.segments.files import NO_FILE, File, Files
-from coordinator_server.storage.segments.recovery import accept_loss_command
-from protocol.batch import (
+from coordinator_protocol.batch import (
     HEADER_BYTES,
     BatchHeader,
     batch_length,
     check_crc,
     read_header,
 )
-from protocol.errors import Malformed
+from coordinator_protocol.errors import Malformed
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.files import NO_FILE, File, Files
+from coordinator_server.storage.segments.recovery import accept_loss_command
 
 INDEX_INTERVAL_BYTES: Final = 4_096
 SECTOR_BYTES: Final = 512

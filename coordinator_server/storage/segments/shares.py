@@ -18,13 +18,13 @@ from coordinator_server.storage.segments.checkpoint import (
     read_offsets,
     write_offsets,
 )
-from coordinator_server.storage.segments.cleaned import CLEANED_FILE
+from coordinator_server.storage.segments.cleaner_checkpoint import CLEANED_FILE
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.guard import DirectoryGuard
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_names import owners
+from coordinator_server.storage.segments.journal_replay import replay_all
 from coordinator_server.storage.segments.recovery import Recovery, TopicIds
-from coordinator_server.storage.segments.replay import replay_all
 from coordinator_server.storage.segments.reporting import Report
 
 LOCKS_FILE: Final = ".coordinator-partitions"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.storage.base import (
     Appended,
     CorruptLog,
@@ -23,14 +24,13 @@ from coordinator_server.storage.base import (
 from coordinator_server.storage.segments.directory import HeldDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher, Waiter
-from coordinator_server.storage.segments.identity import PARTITION_METADATA, check_mark
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.loading import load
 from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentLog
+from coordinator_server.storage.segments.log_identity import PARTITION_METADATA, check_mark
 from coordinator_server.storage.segments.progress import LoadProgress, Report
 from coordinator_server.storage.segments.shares import WHOLE, Share
 from coordinator_server.storage.segments.threads import STORAGE_THREADS
-from protocol.new_batch import NewBatch
 
 TOPIC: Final = "__consumer_offsets"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"

@@ -10,12 +10,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from protocol.messages.offset_commit import (
+from coordinator_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from coordinator_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.abuse.attack import MEBIBYTE, Attack
 from tests.abuse.client import Target, frame, raw_frame, receive, reset, text
 from tests.abuse.observers import JOIN_GROUP, OFFSET_COMMIT, join_body

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from protocol.messages import (
+from coordinator_protocol.messages import (
     create_topics,
     delete_groups,
     delete_topics,

@@ -7,9 +7,13 @@ import time
 from functools import partial
 from typing import Final
 
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coordinator_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coordinator_protocol.messages.metadata import MetadataRequest
+from coordinator_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from tests.abuse.attack import MEBIBYTE, Attack
 from tests.abuse.attacks.memory import together
 from tests.abuse.client import Target, decoded, frame, raw_frame, receive, text

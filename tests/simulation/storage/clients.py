@@ -3,13 +3,13 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from coordinator_protocol.batch import batches
+from coordinator_protocol.batch_builder import NewBatch
+from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.base import CorruptLog, Fenced
 from coordinator_server.storage.base import append as append_and_wait
 from coordinator_server.storage.segments.flusher import FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
-from protocol.batch import batches
-from protocol.batch_records import read_records
-from protocol.new_batch import NewBatch
 from tests.simulation.storage.ledger import Batch, Found, Given, Ledger
 from tests.simulation.storage.scheduler import Failure
 

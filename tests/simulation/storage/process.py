@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 from uuid import UUID
 
-from coordinator_server.soon import SoonInLoop
+from coordinator_server.loop.batching import SoonInLoop
 from coordinator_server.storage.segments import (
     background,
     journal_file,
@@ -20,9 +20,9 @@ from coordinator_server.storage.segments import (
 from coordinator_server.storage.segments.checkpoint import forget_offsets
 from coordinator_server.storage.segments.cleaner import Cleaner, CleanerSettings
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
-from coordinator_server.storage.segments.frames import HEADER_BYTES
 from coordinator_server.storage.segments.journal import DEFAULT_BYTES, Journal
-from coordinator_server.storage.segments.replay import replay_all
+from coordinator_server.storage.segments.journal_format import HEADER_BYTES
+from coordinator_server.storage.segments.journal_replay import replay_all
 from coordinator_server.storage.segments.storage import TOPIC, SegmentStorage
 from coordinator_server.topics.catalog_file import to_base64
 from tests.simulation.storage.clients import PartitionClient

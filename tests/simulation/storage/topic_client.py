@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coordinator_protocol.batch import LogRecord, build_batch, read_header
 from coordinator_server.storage.base import CorruptLog
-from coordinator_server.storage.segments.identity import PARTITION_METADATA
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.log_identity import PARTITION_METADATA
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.partition import Partition
-from protocol.batch import LogRecord, build_batch, read_header
 from tests.simulation.storage.clients import Client, read_all
 from tests.simulation.storage.scheduler import Failure
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator_server.storage.base import CorruptLog
-from coordinator_server.storage.segments.identity import PARTITION_METADATA
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.log_identity import PARTITION_METADATA
 from tests.simulation.storage.clients import read_all
 from tests.simulation.storage.ledger import Ledger
 from tests.simulation.storage.process import DATA, Process

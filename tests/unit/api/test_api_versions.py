@@ -2,9 +2,9 @@
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.api.registry import announced
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
 from tests.support.groups import ask, group_services
 
 VERSIONS = pytest.mark.parametrize("version", range(5))

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.api import create_topics
-from coordinator_server.api.services import Services
-from coordinator_server.ports import Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.create_topics import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreatableTopicResult,
     CreateTopicsRequest,
 )
+from coordinator_server.api import create_topics
+from coordinator_server.api.services import Services
+from coordinator_server.ports import Operation, Resource
 from tests.support.api import NODE, Denied, FakeCall, fake_services
 from tests.support.data_plane import make_topics
 

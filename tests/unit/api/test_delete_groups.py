@@ -2,11 +2,11 @@
 
 import pytest
 
-from coordinator_server.api.in_turns import AT_ONCE
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_server.api.chunked_work import AT_ONCE
 from coordinator_server.group.effects import DONE, Refuse, Rule
 from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
 from tests.support.groups import FakeCoordinator, ask, group_services
 
 VERSIONS = pytest.mark.parametrize("version", range(3))

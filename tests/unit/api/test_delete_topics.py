@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.api import delete_topics
-from coordinator_server.api.services import Services
-from coordinator_server.ports import Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.delete_topics import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicState,
 )
+from coordinator_server.api import delete_topics
+from coordinator_server.api.services import Services
+from coordinator_server.ports import Operation, Resource
 from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics
 from tests.support.pace import Hurrying, pieces

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.describe_cluster import DescribeClusterRequest
 from coordinator_server.api import describe_cluster
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.describe_cluster import DescribeClusterRequest
 from tests.support.api import NODE, FakeCall, fake_services
 from tests.support.data_plane import make_topics
 

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.api import fetch
-from coordinator_server.api.services import Services
-from coordinator_server.ports import Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     PartitionData,
 )
+from coordinator_server.api import fetch
+from coordinator_server.api.services import Services
+from coordinator_server.ports import Operation, Resource
 from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics, produced, values_of
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.api.find_coordinator import AT_ONCE
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
 from tests.support.api import NODE
 from tests.support.groups import Asked, ask, group_services
 from tests.support.pace import Hurrying

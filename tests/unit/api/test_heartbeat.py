@@ -2,11 +2,11 @@
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import response_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.heartbeat import HeartbeatResponse
 from coordinator_server.group.effects import DONE, Refuse, Rule
-from protocol.api_keys import ApiKey
-from protocol.codec import response_encoder
-from protocol.errors import ErrorCode
-from protocol.messages.heartbeat import HeartbeatResponse
 from tests.support.groups import FakeCoordinator, ask, group_services
 
 VERSIONS = pytest.mark.parametrize("version", range(5))

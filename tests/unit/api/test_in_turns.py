@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from coordinator_server.api import array_answer
-from coordinator_server.api.array_answer import ArrayAnswer
-from coordinator_server.api.in_turns import AT_ONCE, LONGEST_MS, InTurns
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import part_encoder
+from coordinator_protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from coordinator_server.api import streaming_response
+from coordinator_server.api.chunked_work import AT_ONCE, LONGEST_MS, InTurns
 from coordinator_server.api.memory import GROWTH, Growth
+from coordinator_server.api.streaming_response import ArrayAnswer
 from coordinator_server.clock import ManualClock
-from protocol.api_keys import ApiKey
-from protocol.codec import part_encoder
-from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from tests.support.groups import Asked
 
 
@@ -102,7 +102,7 @@ async def test_an_answer_has_its_elements_in_order_whatever_order_they_come_in()
 def test_an_answer_that_gets_too_large_ends_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(array_answer, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(streaming_response, "MOST_BYTES", 1_000)
     call, answer, write = answer_of(20)
     for number in range(20):
         answer.put(number, write("x" * 99))
@@ -134,7 +134,7 @@ async def test_steps_that_cannot_go_on_later_are_told_of(monkeypatch: pytest.Mon
     def long_work() -> None:
         raise MemoryError
 
-    monkeypatch.setattr("coordinator_server.api.in_turns.long_work", long_work)
+    monkeypatch.setattr("coordinator_server.api.chunked_work.long_work", long_work)
     work = InTurns(ManualClock(), told.append)
     work.add(iter(range(2 * AT_ONCE)))
     assert [type(error) for error in told] == [MemoryError]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.join_group import JoinGroupRequestProtocol
 from coordinator_server.group.effects import Joined, Refuse, Rule
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.join_group import JoinGroupRequestProtocol
 from tests.support.groups import Asked, FakeCoordinator, ask, group_services
 
 VERSIONS = pytest.mark.parametrize("version", range(10))

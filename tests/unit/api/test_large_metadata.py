@@ -5,14 +5,18 @@ from typing import Any, cast
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import response_encoder
+from coordinator_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coordinator_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from coordinator_server.api import create_topics, metadata
-from coordinator_server.pace import LONGEST_MS
+from coordinator_server.loop.time_slice import LONGEST_MS
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.storage.base import Node
-from protocol.api_keys import ApiKey
-from protocol.codec import response_encoder
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.support.api import FakeCall, FakeDirectory, fake_services
 from tests.support.data_plane import make_topics
 from tests.support.pace import Hurrying, pieces

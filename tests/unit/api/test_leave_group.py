@@ -2,13 +2,13 @@
 
 import pytest
 
-from coordinator_server.api.in_turns import LONGEST_MS
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.leave_group import MemberIdentity
+from coordinator_server.api.chunked_work import LONGEST_MS
 from coordinator_server.api.leave_group import AT_ONCE
 from coordinator_server.group.effects import Left, LeftMember, Refuse, Result, Rule
 from coordinator_server.group.events import Event, Leave, LeavingMember
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.leave_group import MemberIdentity
 from tests.support.groups import Asked, FakeCoordinator, ask, group_services
 from tests.support.pace import Hurrying
 

@@ -2,15 +2,15 @@
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import response_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages import list_groups
+from coordinator_protocol.messages.list_groups import ListGroupsRequest
 from coordinator_server.api.list_groups import AT_ONCE, handle
-from coordinator_server.pace import LONGEST_MS
+from coordinator_server.loop.time_slice import LONGEST_MS
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.coordinator import ListedGroup
-from protocol.api_keys import ApiKey
-from protocol.codec import response_encoder
-from protocol.errors import ErrorCode
-from protocol.messages import list_groups
-from protocol.messages.list_groups import ListGroupsRequest
 from tests.support.groups import Asked, FakeCoordinator, ask, group_services
 from tests.support.pace import Hurrying, pieces
 

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.api import list_offsets
-from coordinator_server.api.services import Services
-from coordinator_server.pace import LONGEST_MS
-from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.codec import response_encoder
-from protocol.errors import ErrorCode
-from protocol.messages.list_offsets import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import response_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from coordinator_server.api import list_offsets
+from coordinator_server.api.services import Services
+from coordinator_server.loop.time_slice import LONGEST_MS
+from coordinator_server.ports import Operation, Resource
 from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics, produced
 from tests.support.pace import Hurrying, pieces

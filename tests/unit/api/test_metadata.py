@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator_server.api import metadata
-from coordinator_server.api.services import Services
-from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.codec import response_decoder
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import response_decoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
+from coordinator_server.api import metadata
+from coordinator_server.api.services import Services
+from coordinator_server.ports import Operation, Resource
 from tests.support.api import NODE, Denied, FakeCall, fake_services
 from tests.support.data_plane import make_topics
 

@@ -1,12 +1,15 @@
 """OffsetDelete."""
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.offset_delete import (
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from coordinator_server.api.offset_delete import AT_ONCE
 from coordinator_server.group.effects import Deleted, Refuse, Rule
 from coordinator_server.group.events import DeleteOffsets
 from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from tests.support.groups import Asked, Denial, FakeCoordinator, ask, group_services
 
 

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.api.in_turns import AT_ONCE as STEPS_AT_ONCE
-from coordinator_server.api.offset_fetch import AT_ONCE
-from coordinator_server.group.effects import Fetched, Refuse, Rule
-from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.offset_fetch import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from protocol.offset_value import pack_offset
+from coordinator_protocol.offset_value import pack_offset
+from coordinator_server.api.chunked_work import AT_ONCE as STEPS_AT_ONCE
+from coordinator_server.api.offset_fetch import AT_ONCE
+from coordinator_server.group.effects import Fetched, Refuse, Rule
+from coordinator_server.ports import Operation, Resource
 from tests.support.groups import Asked, Denial, FakeCoordinator, ask, group_services
 
 SINGLE = pytest.mark.parametrize("version", range(1, 8))

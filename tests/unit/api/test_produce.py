@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.api import produce
-from coordinator_server.api.services import Services
-from coordinator_server.ports import Operation, Resource
-from protocol.errors import ErrorCode
-from protocol.messages.produce import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
 )
+from coordinator_server.api import produce
+from coordinator_server.api.services import Services
+from coordinator_server.ports import Operation, Resource
 from tests.support.api import NOW, FakeCall, fake_services
 from tests.support.data_plane import batch_of, make_topics, records_in, with_attributes
 

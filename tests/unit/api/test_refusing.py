@@ -5,11 +5,17 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group.reasons import Culprit
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.messages.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coordinator_protocol.messages.offset_delete import (
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from coordinator_server.group.rebalance_events import Culprit
 from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.messages.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from tests.support.groups import FakeCoordinator, ask, group_services
 
 MISSING = OffsetCommitRequestTopic(

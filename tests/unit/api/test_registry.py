@@ -6,18 +6,24 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import load_api, response_decoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.create_topics import CreatableTopic
+from coordinator_protocol.messages.fetch import FetchPartition, FetchTopic
+from coordinator_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from coordinator_protocol.messages.metadata import MetadataRequestTopic
+from coordinator_protocol.messages.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coordinator_protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from coordinator_protocol.messages.produce import PartitionProduceData, TopicProduceData
 from coordinator_server.api.registry import REGISTRY, Api, announced, route
 from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.codec import load_api, response_decoder
-from protocol.errors import ErrorCode
-from protocol.messages.create_topics import CreatableTopic
-from protocol.messages.fetch import FetchPartition, FetchTopic
-from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from protocol.messages.metadata import MetadataRequestTopic
-from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopic
-from protocol.messages.produce import PartitionProduceData, TopicProduceData
 from tests.support.groups import FakeCoordinator, ask, group_services
 
 ORDERS = OffsetCommitRequestTopic(
@@ -108,8 +114,8 @@ def test_the_matrix_of_permissions_is_what_is_checked(api: Api) -> None:
 def test_importing_the_registry_imports_no_messages_and_no_api() -> None:
     code = (
         "import sys, coordinator_server.api.registry;"
-        "print([m for m in sys.modules if m.startswith('protocol.messages.')"
-        " or m in ('coordinator_server.api.heartbeat', 'coordinator_server.group.machine')])"
+        "print([m for m in sys.modules if m.startswith('coordinator_protocol.messages.')"
+        " or m in ('coordinator_server.api.heartbeat', 'coordinator_server.group.group')])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

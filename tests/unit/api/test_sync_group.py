@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.sync_group import SyncGroupRequestAssignment
 from coordinator_server.group.effects import Refuse, Rule, Synced
 from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.sync_group import SyncGroupRequestAssignment
 from tests.support.groups import Asked, FakeCoordinator, ask, group_services
 
 VERSIONS = pytest.mark.parametrize("version", range(6))

@@ -8,28 +8,32 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.api import create_topics
-from coordinator_server.api.registry import REGISTRY
-from coordinator_server.api.services import Services
-from protocol.api_keys import ApiKey
-from protocol.codec import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import (
     request_decoder,
     request_encoder,
     response_decoder,
     response_encoder,
 )
-from protocol.errors import ErrorCode
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.describe_cluster import DescribeClusterRequest
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.list_offsets import (
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coordinator_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coordinator_protocol.messages.describe_cluster import DescribeClusterRequest
+from coordinator_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coordinator_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coordinator_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coordinator_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from coordinator_server.api import create_topics
+from coordinator_server.api.registry import REGISTRY
+from coordinator_server.api.services import Services
 from tests.support.api import NOW, FakeCall, fake_services
 from tests.support.data_plane import batch_of, make_topics, produced
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Fetched, Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Event
 from coordinator_server.runtime.answering import resolve
-from protocol.errors import ErrorCode
 from tests.support.conversation import Conversation, heartbeat, request
 
 LONG = "\ufffd" * 20_000

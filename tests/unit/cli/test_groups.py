@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from coordinator_server.explain import when, why_lines
+from coordinator_server.cli.group_report import when, why_lines
 from tests.support.commandline import closed_port, invoke
 from tests.support.httpanswers import ANSWERS, BOB, CHANGES
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.explain import when, why_lines
-from coordinator_server.membernames import MemberNames
+from coordinator_server.cli.group_report import when, why_lines
+from coordinator_server.cli.member_names import MemberNames
 from tests.support.commandline import invoke
 from tests.support.httpanswers import ANSWERS, EVENT, REFUSAL
 

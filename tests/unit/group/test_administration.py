@@ -2,11 +2,11 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Refuse, Rule
 from coordinator_server.group.events import LeavingMember
-from coordinator_server.group.reasons import NOBODY, RebalanceReason
-from protocol.errors import ErrorCode
+from coordinator_server.group.rebalance_events import NOBODY, RebalanceReason
 from tests.support.story import Story, offset
 
 

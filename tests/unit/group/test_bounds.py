@@ -5,13 +5,13 @@ import weakref
 
 import pytest
 
-from coordinator_server.group.alike import MAX_SHARED, MAX_SHARED_CHARS, text_alike
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic import history, join
 from coordinator_server.group.classic.history import MAX_NAMED, Changes
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Joined, Rule
-from coordinator_server.group.reasons import Culprit
-from protocol.errors import ErrorCode
+from coordinator_server.group.interning import MAX_SHARED, MAX_SHARED_CHARS, text_alike
+from coordinator_server.group.rebalance_events import Culprit
 from tests.support.story import Story
 
 FOREVER_MS = 2**31 - 1

@@ -1,6 +1,6 @@
 """What is kept of the texts clients send, for people to read."""
 
-from coordinator_server.group.reasons import Culprit, brief
+from coordinator_server.group.rebalance_events import Culprit, brief
 
 
 def test_a_text_that_is_cut_says_so() -> None:

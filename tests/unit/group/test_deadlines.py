@@ -2,11 +2,11 @@
 
 import pytest
 
-from coordinator_server.group.classic.ticks import tick
+from coordinator_protocol.errors import ErrorCode
+from coordinator_server.group.classic.expiration import tick
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.events import Tick
 from coordinator_server.group.purgatory import NEVER, DelayedJoin, DelayedSync, Purgatory
-from protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, SESSION_MS, Story
 
 LONGEST = 2**31 - 1

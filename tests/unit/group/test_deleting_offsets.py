@@ -2,9 +2,9 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.subscription import Subscription, encode_subscription
 from coordinator_server.group.effects import Deleted, Refuse, Rule
-from protocol.errors import ErrorCode
-from protocol.subscription import Subscription, encode_subscription
 from tests.support.story import Request, Story, offset
 
 ORDERS = (("range", encode_subscription(Subscription(["orders"]))),)

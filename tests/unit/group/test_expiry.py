@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from coordinator_protocol.subscription import Subscription, encode_subscription
 from coordinator_server.group.context import Limits
 from coordinator_server.group.deletion import Expiry
 from coordinator_server.group.effects import DONE
 from coordinator_server.group.events import ExpireOffsets, Loaded, TopicsDeleted
 from coordinator_server.group.offsets import OffsetStore
-from coordinator_server.group.reasons import OffsetsRemoved, OffsetsRemovedReason
+from coordinator_server.group.rebalance_events import OffsetsRemoved, OffsetsRemovedReason
 from coordinator_server.group.replay import apply
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
-from protocol.subscription import Subscription, encode_subscription
 from tests.support.story import Story, offset
 
 RETENTION_MS = 1_000_000

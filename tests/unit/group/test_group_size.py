@@ -1,8 +1,8 @@
 """group.max.size: the last to come are refused, whoever is in stays."""
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Refuse, Rule
-from protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, Story
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import DescribedMember, Refuse, Rule
 from coordinator_server.group.events import Describe
-from protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, Request, Story, offset
 
 

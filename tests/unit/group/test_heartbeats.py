@@ -2,8 +2,8 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Refuse, Rule
-from protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, SESSION_MS, Story
 
 

@@ -3,12 +3,20 @@
 from dataclasses import replace
 from typing import Any
 
-from coordinator_server.group.classic.story import MAX_HEADER_BYTES
+from coordinator_protocol.batch_builder import NewBatch
+from coordinator_protocol.history import (
+    MAX_HISTORY_BYTES,
+    RebalanceHistoryKey,
+    decode_history,
+)
+from coordinator_protocol.history_writer import encode_history
+from coordinator_protocol.record_headers import NO_HEADERS
+from coordinator_protocol.records import GroupMetadataKey
+from coordinator_server.group.classic.history_record import MAX_HEADER_BYTES
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Write
 from coordinator_server.group.events import ExpireOffsets
-from coordinator_server.group.past import PastEvents, dropped, kept, next_sequence, pack, unpack
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Culprit,
     GroupRemoved,
     Outcome,
@@ -17,16 +25,15 @@ from coordinator_server.group.reasons import (
     Round,
     Waited,
 )
-from coordinator_server.observe.forms import rebalance_form
-from protocol.history import (
-    MAX_HISTORY_BYTES,
-    RebalanceHistoryKey,
-    decode_history,
+from coordinator_server.group.rebalance_log import (
+    PastEvents,
+    dropped,
+    kept,
+    next_sequence,
+    pack,
+    unpack,
 )
-from protocol.history_writer import encode_history
-from protocol.new_batch import NewBatch
-from protocol.record_headers import NO_HEADERS
-from protocol.records import GroupMetadataKey
+from coordinator_server.observe.forms import rebalance_form
 from tests.support.offsets import one_by_one
 from tests.support.story import DELAY_MS, Story
 

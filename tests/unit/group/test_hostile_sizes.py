@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Described, Joined, LeftMember, Rule, Synced
 from coordinator_server.group.events import (
@@ -14,7 +15,6 @@ from coordinator_server.group.events import (
     LeavingMember,
     ProtocolMetadata,
 )
-from protocol.errors import ErrorCode
 from tests.support.crowd import SESSION_MS, Crowd, bytecodes
 from tests.support.story import DELAY_MS, Request, Story, offset
 

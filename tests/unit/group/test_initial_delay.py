@@ -2,9 +2,9 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.context import Limits
 from coordinator_server.group.events import Tick
-from protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, Story
 
 

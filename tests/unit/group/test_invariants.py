@@ -6,7 +6,7 @@ import pytest
 
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
 from coordinator_server.group.events import Describe, Heartbeat
-from coordinator_server.group.machine import Group, TurnFailed
+from coordinator_server.group.group import Group, TurnFailed
 from coordinator_server.group.purgatory import NEVER, DelayedJoin
 from tests.support.story import Request, Story
 

@@ -1,8 +1,8 @@
 """PreparingRebalance: who is waited for, for how long, and who leads afterwards."""
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic.rebalance import SHORTEST_POSTPONEMENT_MS
 from coordinator_server.group.effects import Rule
-from protocol.errors import ErrorCode
 from tests.support.story import REBALANCE_MS, Story
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.records import GroupMetadataKey
 from coordinator_server.group.effects import Joined, Refuse, Rule
-from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey
 from tests.support.story import DELAY_MS, SESSION_MS, Story
 
 

@@ -1,8 +1,8 @@
 """LeaveGroup: alone, together, by group instance id, and of those who never joined."""
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Left, LeftMember, Refuse, Rule
 from coordinator_server.group.events import LeavingMember
-from protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, Request, Story
 
 

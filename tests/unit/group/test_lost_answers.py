@@ -5,7 +5,7 @@ A client that has lost an answer sends its request again, under the member id it
 
 import pytest
 
-from protocol.errors import ErrorCode
+from coordinator_protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, REBALANCE_MS, Member, Story
 
 KINDS = pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])

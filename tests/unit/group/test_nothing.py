@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator_server.group.classic.state import ClassicGroup
-from coordinator_server.group.nothing import NOTHING
+from coordinator_server.group.empty_dict import NOTHING
 from coordinator_server.group.offsets import OffsetStore
 from tests.support.story import Story
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.offset_value import OffsetCommitValue
 from coordinator_server.group.commits import repeated
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Committed, FetchedOffset, Rule
 from coordinator_server.group.events import CommitOffsets
-from protocol.errors import ErrorCode
-from protocol.offset_value import OffsetCommitValue
 from tests.support.offsets import topics_of
 from tests.support.story import DELAY_MS, SESSION_MS, Request, Story, offset
 

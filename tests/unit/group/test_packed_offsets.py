@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator_protocol.commit_template import CommitTemplate, Place
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import encode_value
 from coordinator_server.group.classic.state import ClassicGroupState
 from coordinator_server.group.commits import repeated
 from coordinator_server.group.events import CommitOffsets
-from coordinator_server.group.machine import Group
+from coordinator_server.group.group import Group
 from coordinator_server.group.offsets import OffsetStore
 from coordinator_server.group.replay import apply_packed
-from protocol.commit_template import CommitTemplate, Place
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import encode_value
 from tests.support.callers import offset
 from tests.support.offsets import topics_of
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.subscription import Subscription, encode_subscription
 from coordinator_server.group.classic.subscription import subscribed_topics
 from coordinator_server.group.effects import Rule
-from protocol.errors import ErrorCode
-from protocol.subscription import Subscription, encode_subscription
 from tests.support.story import DELAY_MS, Story
 
 PROTOCOLS = [("range", encode_subscription(Subscription(["orders"])))]

@@ -7,7 +7,7 @@ import pytest
 from coordinator_server.group.classic.history import MAX_NAMED, MAX_ROUNDS
 from coordinator_server.group.context import Limits
 from coordinator_server.group.events import LeavingMember
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Counts,
     Culprit,
     Outcome,

@@ -1,7 +1,7 @@
 """The rounds of a rebalance, and whom it waited for."""
 
 from coordinator_server.group.context import Limits
-from coordinator_server.group.reasons import RebalanceEvent
+from coordinator_server.group.rebalance_events import RebalanceEvent
 from tests.support.story import REBALANCE_MS, Member, Story
 
 

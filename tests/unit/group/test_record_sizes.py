@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.record_headers import NO_HEADERS
+from coordinator_protocol.records import GroupMetadataKey, encode_key
 from coordinator_server.group.classic.rebalance import record_bytes
 from coordinator_server.group.context import Limits
-from protocol.errors import ErrorCode
-from protocol.record_headers import NO_HEADERS
-from protocol.records import GroupMetadataKey, encode_key
 from tests.support.story import Member, Request, Story, offset
 
 

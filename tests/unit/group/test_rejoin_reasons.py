@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator_server.group.reasons import Culprit
-from protocol.subscription import Subscription, encode_subscription
+from coordinator_protocol.subscription import Subscription, encode_subscription
+from coordinator_server.group.rebalance_events import Culprit
 from tests.support.story import Member, Story
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.records import GroupMetadataKey
 from coordinator_server.group.effects import Refuse, Rule
 from coordinator_server.group.events import Loaded
 from coordinator_server.group.replay import apply
-from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey
 from tests.support.story import DELAY_MS, Story
 
 NEWS = (("range", b"other"),)

@@ -2,13 +2,18 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+)
 from coordinator_server.group.effects import Fetched
 from coordinator_server.group.events import FetchOffsets, Loaded
-from coordinator_server.group.machine import Group
+from coordinator_server.group.group import Group
 from coordinator_server.group.replay import apply, end_transaction
-from protocol.errors import ErrorCode
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 from tests.support.offsets import fetched_offsets
 from tests.support.story import SESSION_MS, Request, Story, offset
 

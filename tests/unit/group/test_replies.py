@@ -2,9 +2,15 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_server.group.broadcast_replies import (
+    FEW,
+    JoinedAll,
+    SyncedAll,
+    ToAll,
+    replies_to_all,
+)
 from coordinator_server.group.effects import Effects, Joined, Refuse, Reply, Rule, Synced
-from coordinator_server.group.replies import FEW, JoinedAll, SyncedAll, ToAll, replies_to_all
-from protocol.errors import ErrorCode
 
 MEMBERS = [f"m-{number}" for number in range(FEW + 4)]
 TOLD = [(member_id, None, b"said") for member_id in MEMBERS]

@@ -1,8 +1,8 @@
 """Sessions: who expires, who does not, and what becomes of the others."""
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Rule
 from coordinator_server.group.events import Released
-from protocol.errors import ErrorCode
 from tests.support.story import DELAY_MS, SESSION_MS, Story
 
 

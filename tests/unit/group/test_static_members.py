@@ -1,9 +1,9 @@
 """Static members: their restarts, their fencing, and what they never lose (KIP-345, KIP-814)."""
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.records import GroupMetadataKey
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Refuse, Rule
-from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataKey
 from tests.support.story import DELAY_MS, SESSION_MS, Member, Story
 
 

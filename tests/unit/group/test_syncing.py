@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.records import GroupMetadataValue
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Rule
-from protocol.errors import ErrorCode
-from protocol.records import GroupMetadataValue
 from tests.support.story import DELAY_MS, REBALANCE_MS, SESSION_MS, Member, Request, Story
 
 

@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 
 from coordinator_server.config.listeners import Listener
+from coordinator_server.loop.batching import SoonInLoop
 from coordinator_server.net.auth import Anonymous
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.net.memory import MemoryBudget
 from coordinator_server.observe.counters import Counters
-from coordinator_server.soon import SoonInLoop
 from tests.support.groups import FakeCoordinator, group_services
 from tests.support.listening import SettableClock, Start, World, alive
 

@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import pytest
 
+from coordinator_protocol.frames import framed
+from coordinator_protocol.headers import request_header
 from coordinator_server.api import registry
 from coordinator_server.net.memory import (
     FULL_GRACE_MS,
@@ -18,8 +20,6 @@ from coordinator_server.net.memory import (
     ConnectionMemory,
     MemoryBudget,
 )
-from protocol.frames import framed
-from protocol.headers import request_header
 from tests.support.conversation import FIND_COORDINATOR, heartbeat, request
 from tests.support.listening import Client, Start, World
 

@@ -5,15 +5,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from coordinator_server.api import offset_commit
 from coordinator_server.group.effects import Committed, Refuse, Result, Rule
 from coordinator_server.group.events import CommitOffsets, Event, Token
-from coordinator_server.net.call import SessionCall
+from coordinator_server.net.session_call import SessionCall
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import Ticket
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.support.conversation import Conversation, request
 from tests.support.groups import Denial, FakeCoordinator, FakeRecommittal
 

@@ -12,10 +12,10 @@ import pytest
 from coordinator_server.api import registry
 from coordinator_server.group.effects import Joined
 from coordinator_server.net.connection import Connection
+from coordinator_server.net.fair_scheduler import Turns
 from coordinator_server.net.limits import SPARE_FILES
 from coordinator_server.net.request_buffer import READ_AHEAD
 from coordinator_server.net.session import Session
-from coordinator_server.net.turns import Turns
 from coordinator_server.ports import ANONYMOUS, Principal
 from tests.support.conversation import FIND_COORDINATOR, HEARTBEAT, heartbeat, join, request
 from tests.support.groups import FakeCoordinator

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from coordinator_server.net.crowd import AWAKE, WOKEN_PER_TURN, Crowd, Resting
+from coordinator_server.net.connection_parking import AWAKE, WOKEN_PER_TURN, Crowd, Resting
 
 
 class Member(Resting):

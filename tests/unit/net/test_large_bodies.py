@@ -8,8 +8,25 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.decoder import SLICE_ELEMENTS
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.frames import framed
+from coordinator_protocol.headers import request_header
+from coordinator_protocol.messages.fetch import FetchPartition, FetchTopic
+from coordinator_protocol.messages.join_group import JoinGroupRequestProtocol
+from coordinator_protocol.messages.leave_group import MemberIdentity
+from coordinator_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from coordinator_protocol.messages.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coordinator_protocol.messages.offset_delete import (
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from coordinator_protocol.messages.sync_group import SyncGroupRequestAssignment
 from coordinator_server.api import registry
-from coordinator_server.net.large import (
+from coordinator_server.net.body_limits import (
     COUNTED_BODY,
     GATHERED_BYTES,
     JOIN_GROUP_OVERHEAD,
@@ -21,24 +38,7 @@ from coordinator_server.net.large import (
     OBJECT_BYTES,
     SLICES_AT_ONCE,
 )
-from coordinator_server.net.turns import SlicedWork
-from protocol.decoder import SLICE_ELEMENTS
-from protocol.errors import ErrorCode
-from protocol.frames import framed
-from protocol.headers import request_header
-from protocol.messages.fetch import FetchPartition, FetchTopic
-from protocol.messages.join_group import JoinGroupRequestProtocol
-from protocol.messages.leave_group import MemberIdentity
-from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from protocol.messages.offset_commit import (
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from protocol.messages.offset_delete import (
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from protocol.messages.sync_group import SyncGroupRequestAssignment
+from coordinator_server.net.fair_scheduler import SlicedWork
 from tests.support.conversation import (
     API_VERSIONS,
     FIND_COORDINATOR,

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.api import registry
-from coordinator_server.net import leaving
-from coordinator_server.net.memory import MemoryBudget
-from coordinator_server.net.session import MOST_AT_ONCE
-from coordinator_server.net.turns import Turns
-from protocol.api_keys import ApiKey
-from protocol.messages.offset_delete import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from coordinator_server.api import registry
+from coordinator_server.net import disconnected_session
+from coordinator_server.net.fair_scheduler import Turns
+from coordinator_server.net.memory import MemoryBudget
+from coordinator_server.net.session import MOST_AT_ONCE
 from tests.support.conversation import (
     FIND,
     heartbeat,
@@ -159,7 +159,7 @@ async def test_what_is_dropped_of_a_client_that_has_gone_counts_no_more(
 async def test_what_takes_too_long_after_its_client_has_gone_is_given_up(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaving, "LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(disconnected_session, "LONGEST_SECONDS", 0.0)
     slow, world = Slow(monkeypatch), await start()
     client = await world.connect()
     client.send(SLOW, leave(2))

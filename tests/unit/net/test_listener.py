@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.config.listeners import Listener
 from coordinator_server.group.effects import Refuse, Rule
+from coordinator_server.loop.batching import SoonInLoop
 from coordinator_server.net.auth import Anonymous
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.ports import Caller
-from coordinator_server.soon import SoonInLoop
-from protocol.errors import ErrorCode
 from tests.support.conversation import heartbeat, join
 from tests.support.listening import Start
 

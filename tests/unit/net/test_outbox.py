@@ -2,11 +2,11 @@
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from coordinator_protocol.writing import LARGE_PART
 from coordinator_server.api.registry import route
-from coordinator_server.net.outbox import MOST_COPIED, Outbox
-from protocol.api_keys import ApiKey
-from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from protocol.writing import LARGE_PART
+from coordinator_server.net.response_queue import MOST_COPIED, Outbox
 from tests.support.conversation import Conversation, heartbeat
 
 RECORDS = bytes(MOST_COPIED)

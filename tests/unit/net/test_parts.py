@@ -5,10 +5,10 @@ import resource
 import pytest
 
 from coordinator_server.config.listeners import Listener
+from coordinator_server.net.address import peer_host
 from coordinator_server.net.auth import AllowAll, Anonymous, Unlimited
 from coordinator_server.net.directory import StaticDirectory, WorkersDirectory
 from coordinator_server.net.limits import OPEN_FILES, ConnectionLimits
-from coordinator_server.net.peer import peer_host
 from coordinator_server.ports import (
     ANONYMOUS,
     Authenticator,

@@ -9,11 +9,11 @@ import uvloop
 
 from coordinator_server.clock import SystemClock
 from coordinator_server.config.listeners import Listener
+from coordinator_server.loop.batching import SoonInLoop
 from coordinator_server.net.auth import Anonymous
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.net.request_buffer import READ_AHEAD
-from coordinator_server.soon import SoonInLoop
 from tests.support.conversation import Conversation, heartbeat, join
 from tests.support.groups import FakeCoordinator, group_services
 from tests.support.listening import alive

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import DONE, Refuse, Result, Rule
 from coordinator_server.group.events import Event, Heartbeat
-from coordinator_server.net.call import SessionCall
 from coordinator_server.net.familiar import LONGEST_REPEATED
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
+from coordinator_server.net.session_call import SessionCall
 from tests.support.conversation import Conversation, heartbeat
 from tests.support.groups import FakeCoordinator
 

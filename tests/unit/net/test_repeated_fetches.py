@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages import offset_fetch as messages
+from coordinator_protocol.offset_value import pack_offset
 from coordinator_server.group.effects import Fetched, FetchedTopic, Result
 from coordinator_server.group.events import Event, FetchOffsets
 from coordinator_server.ports import Operation, Resource
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages import offset_fetch as messages
-from protocol.offset_value import pack_offset
 from tests.support.conversation import Conversation, request
 from tests.support.groups import FakeCoordinator
 

@@ -4,9 +4,9 @@ import tracemalloc
 
 import pytest
 
+from coordinator_protocol.frames import SIZE_BYTES, framed
 from coordinator_server.net.memory import MemoryBudget
 from coordinator_server.net.request_buffer import DROPPED_AT_ONCE, SPLIT_AT_ONCE, RequestBuffer
-from protocol.frames import SIZE_BYTES, framed
 from tests.support.conversation import heartbeat
 from tests.support.listening import Start
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.frames import framed
+from coordinator_protocol.headers import request_header
 from coordinator_server.api import heartbeat as heartbeat_api
 from coordinator_server.api import registry
 from coordinator_server.group.effects import DONE, Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Event
 from coordinator_server.net.request_buffer import READ_AHEAD
 from coordinator_server.net.session import MOST_AT_ONCE, WRITE_AHEAD
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.frames import framed
-from protocol.headers import request_header
 from tests.support.conversation import (
     API_VERSIONS,
     FIND,

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.api import registry
 from coordinator_server.group.effects import DONE, Result
 from coordinator_server.group.events import Event
-from coordinator_server.net.call import Late, SessionCall
+from coordinator_server.net.session_call import Late, SessionCall
 from coordinator_server.observe.line_limit import LineLimiter
-from protocol.errors import ErrorCode
 from tests.support.conversation import (
     FIND,
     FIND_COORDINATOR,

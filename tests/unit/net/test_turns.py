@@ -8,8 +8,9 @@ from itertools import pairwise
 import pytest
 
 from coordinator_server.clock import ManualClock
-from coordinator_server.net.crowd import AWAKE
-from coordinator_server.net.turns import (
+from coordinator_server.loop.batching import SoonInLoop
+from coordinator_server.net.connection_parking import AWAKE
+from coordinator_server.net.fair_scheduler import (
     CROWDED,
     LEAST_SHARE,
     LONGEST_MS,
@@ -20,7 +21,6 @@ from coordinator_server.net.turns import (
     Flushed,
     Turns,
 )
-from coordinator_server.soon import SoonInLoop
 
 
 @pytest.fixture

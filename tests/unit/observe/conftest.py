@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Counts,
     Culprit,
     Outcome,

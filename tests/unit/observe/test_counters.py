@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Culprit,
     MemberRemoved,
     Outcome,

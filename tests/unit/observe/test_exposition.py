@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 from coordinator_server.observe import exposition
 from coordinator_server.observe.exposition import Exposition, family_text
-from coordinator_server.observe.looplag import LoopLag
+from coordinator_server.observe.loop_lag import LoopLag
 
 
 class Made(Collector):

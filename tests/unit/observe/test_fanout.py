@@ -4,7 +4,7 @@ from typing import Never
 
 import pytest
 
-from coordinator_server.group.reasons import Observation, RebalanceEvent
+from coordinator_server.group.rebalance_events import Observation, RebalanceEvent
 from coordinator_server.observe.fanout import Fanout, Observer
 
 

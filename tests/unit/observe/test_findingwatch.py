@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_server.observe import findingwatch
+from coordinator_server.observe import finding_watch
+from coordinator_server.observe.finding_watch import MAX_TOLD, FindingWatch
 from coordinator_server.observe.findings import Finding, FindingKind, LikelyCause, Subject
-from coordinator_server.observe.findingwatch import MAX_TOLD, FindingWatch
 
 FOUND = Finding(
     FindingKind.FLAPPING_MEMBER,
@@ -77,7 +77,7 @@ async def test_one_look_writes_so_many_lines_at_most_and_the_next_the_others() -
 
 
 async def test_so_many_findings_are_remembered_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findingwatch, "MAX_FINDINGS", 2)
+    monkeypatch.setattr(finding_watch, "MAX_FINDINGS", 2)
     watched = Watched()
     many = [replace(FOUND, group_id=f"g{number}") for number in range(3)]
     assert len(await watched.look(*many)) == 2
@@ -93,7 +93,7 @@ async def test_others_have_the_loop_for_twice_as_long_as_it_looks(
         pauses.append(seconds)
 
     times = iter([0.0, 0.001, 0.003, 10.0, 11.0, 20.0])
-    monkeypatch.setattr(findingwatch, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(finding_watch, "perf_counter", lambda: next(times))
     monkeypatch.setattr(asyncio, "sleep", pause)
     watched = Watched()
     many = [replace(FOUND, group_id=f"g{number}") for number in range(3)]
@@ -102,7 +102,7 @@ async def test_others_have_the_loop_for_twice_as_long_as_it_looks(
 
 
 async def test_it_looks_now_and_then_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findingwatch, "INTERVAL_SECONDS", 0.001)
+    monkeypatch.setattr(finding_watch, "INTERVAL_SECONDS", 0.001)
     told: asyncio.Queue[str] = asyncio.Queue()
     found = [FOUND]
     watch = FindingWatch(lambda: iter([found]), lambda event, **_: told.put_nowait(event))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     NOBODY,
     Culprit,
     MemberRemoved,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Culprit,
     MemberRemoved,
     Observation,
@@ -18,7 +18,7 @@ from coordinator_server.group.reasons import (
     RemovalReason,
 )
 from coordinator_server.observe import log
-from coordinator_server.observe.grouplines import GroupLines
+from coordinator_server.observe.group_lines import GroupLines
 
 BOB = Culprit("bob-1", None, "bob", "/127.0.0.1")
 

@@ -8,21 +8,21 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator_server.config import load
-from coordinator_server.group.reasons import GroupRemoved, RebalanceEvent, RebalanceReason
+from coordinator_server.group.rebalance_events import GroupRemoved, RebalanceEvent, RebalanceReason
 from coordinator_server.observe.families import (
     EXPORTER_FAMILIES,
     GROUP_FAMILIES,
     LEFT_OUT,
     PREFIX,
 )
-from coordinator_server.observe.groupseries import (
+from coordinator_server.observe.group_series import (
     GroupChoice,
     GroupSeries,
     GroupTallies,
     TopicSource,
 )
 from coordinator_server.observe.status import GroupSummary, OffsetStatus
-from coordinator_server.settings import group_choice
+from coordinator_server.server.component_settings import group_choice
 
 Samples = Mapping[tuple[str, ...], float]
 
@@ -198,7 +198,7 @@ def test_others_may_have_their_turn_between_groups_and_between_offsets(written: 
 def test_groups_that_have_a_tally_are_bounded(
     monkeypatch: pytest.MonkeyPatch, make_event: Callable[..., RebalanceEvent]
 ) -> None:
-    monkeypatch.setattr("coordinator_server.observe.groupseries.MAX_TALLIES", 3)
+    monkeypatch.setattr("coordinator_server.observe.group_series.MAX_TALLIES", 3)
     tallies = GroupTallies(GroupChoice(re.compile(".*"), None, 1_000))
     for number in range(5):
         tallies.observe(make_event(group_id=f"group-{number}"))

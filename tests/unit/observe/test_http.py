@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group.reasons import Counts, RebalanceReason
+from coordinator_server.group.rebalance_events import Counts, RebalanceReason
 from coordinator_server.observe.counters import ClientMemory
 from coordinator_server.observe.http import HttpServer
 from coordinator_server.observe.status import GroupSummary, Unserved

@@ -6,7 +6,7 @@ import json
 import aiohttp
 import pytest
 
-from coordinator_server.group.reasons import RebalanceReason
+from coordinator_server.group.rebalance_events import RebalanceReason
 from coordinator_server.observe.sse import EventStream
 from tests.support.served import Served
 from tests.support.web import (

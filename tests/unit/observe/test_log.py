@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from aiohttp.http_exceptions import BadHttpMessage
 
-from coordinator_server.group.reasons import Culprit, RebalanceEvent
+from coordinator_server.group.rebalance_events import Culprit, RebalanceEvent
 from coordinator_server.observe import log
-from coordinator_server.observe.grouplines import MAX_LISTED, GroupLines
-from coordinator_server.observe.linewriter import GATHER_SECONDS, LineWriter
+from coordinator_server.observe.group_lines import MAX_LISTED, GroupLines
+from coordinator_server.observe.line_writer import GATHER_SECONDS, LineWriter
 
 
 def read_lines(reader: int) -> list[dict[str, Any]]:

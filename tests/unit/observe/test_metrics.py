@@ -5,7 +5,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     OffsetsRemoved,
     OffsetsRemovedReason,
     Outcome,
@@ -14,7 +14,7 @@ from coordinator_server.group.reasons import (
 )
 from coordinator_server.observe.counters import Counters, StorageFigures
 from coordinator_server.observe.families import FAMILIES, PREFIX
-from coordinator_server.observe.looplag import LoopLag
+from coordinator_server.observe.loop_lag import LoopLag
 from coordinator_server.observe.metrics import (
     CoordinatorCollector,
     JmxCollector,

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from openapi_spec_validator import validate
 
 import coordinator_server
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     GroupRemoved,
     MemberRemoved,
     OffsetsRemoved,

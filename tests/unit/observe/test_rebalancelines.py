@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Counts,
     Culprit,
     Outcome,
@@ -15,7 +15,7 @@ from coordinator_server.group.reasons import (
     Waited,
 )
 from coordinator_server.observe.forms import rebalance_form
-from coordinator_server.observe.rebalancelines import rebalance_fields, rebalance_line
+from coordinator_server.observe.rebalance_lines import rebalance_fields, rebalance_line
 
 TEXTS = st.text(st.characters(), max_size=20)
 NUMBERS = st.integers(-1, 2**63 - 1)

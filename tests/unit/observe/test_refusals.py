@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     Culprit,
     MemberRemoved,
     RebalanceStarted,

@@ -2,7 +2,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from coordinator_server.group.reasons import (
+from coordinator_server.group.rebalance_events import (
     NOT_WRITTEN,
     GroupRemoved,
     Outcome,

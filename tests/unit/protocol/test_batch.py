@@ -11,7 +11,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.batch import (
+from coordinator_protocol.batch import (
     HEADER_BYTES,
     LogRecord,
     batches,
@@ -20,8 +20,8 @@ from protocol.batch import (
     read_header,
     stamped,
 )
-from protocol.batch_records import read_records
-from protocol.errors import Malformed
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.errors import Malformed
 
 Golden = dict[str, list[dict[str, Any]]]
 

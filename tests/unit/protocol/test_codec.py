@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from protocol.codec import (
+from coordinator_protocol.codec import (
     UnknownApi,
     load_api,
     request_decoder,
@@ -13,7 +13,7 @@ from protocol.codec import (
     response_decoder,
     response_encoder,
 )
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coordinator_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def test_client_and_server_understand_each_other() -> None:
@@ -46,13 +46,14 @@ def test_a_version_that_does_not_exist_is_unknown(version: int) -> None:
 
 def test_a_start_imports_neither_kio_nor_messages_it_does_not_use() -> None:
     script = (
-        "import sys; from protocol.codec import request_decoder; request_decoder(12, 4);"
+        "import sys; from coordinator_protocol.codec import request_decoder;"
+        "request_decoder(12, 4);"
         "print(*sorted(name for name in sys.modules))"
     )
     result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     modules = result.stdout.split()
-    messages = [name for name in modules if name.startswith("protocol.messages.")]
-    assert messages == ["protocol.messages.heartbeat"]
+    messages = [name for name in modules if name.startswith("coordinator_protocol.messages.")]
+    assert messages == ["coordinator_protocol.messages.heartbeat"]
     assert not {"kio", "hypothesis", "asyncio", "coordinator_server"} & set(modules)

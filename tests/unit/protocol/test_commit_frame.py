@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.api_keys import ApiKey
-from protocol.codec import request_encoder
-from protocol.commit_frame import MOST_BYTES, CommitFrame
-from protocol.headers import request_header
-from protocol.messages.offset_commit import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import request_encoder
+from coordinator_protocol.commit_frame import MOST_BYTES, CommitFrame
+from coordinator_protocol.headers import request_header
+from coordinator_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -6,8 +6,8 @@ from typing import Any
 import cramjam
 import pytest
 
-from protocol.compression import GZIP, LZ4, SNAPPY, ZSTD, decompress
-from protocol.errors import Malformed
+from coordinator_protocol.compression import GZIP, LZ4, SNAPPY, ZSTD, decompress
+from coordinator_protocol.errors import Malformed
 
 PACK: dict[int, Callable[[bytes], Any]] = {
     GZIP: cramjam.gzip.compress,

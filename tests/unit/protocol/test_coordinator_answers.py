@@ -2,9 +2,9 @@
 
 import pytest
 
-from protocol.codec import response_encoder
-from protocol.coordinator_answers import coordinator_found
-from protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from coordinator_protocol.codec import response_encoder
+from coordinator_protocol.coordinator_answers import coordinator_found
+from coordinator_protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 
 
 @pytest.mark.parametrize("version", [4, 5, 6])

@@ -6,18 +6,23 @@ from typing import Any
 
 import pytest
 
-from protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
-from protocol.decoder import compile_decoder, minimal_size
-from protocol.decoding import skip_tagged_fields, uvarint
-from protocol.encoder import compile_encoder
-from protocol.errors import Malformed
-from protocol.messages.describe_groups import DescribeGroupsRequest
-from protocol.messages.fetch import FetchRequest, ReplicaState
-from protocol.messages.find_coordinator import FindCoordinatorRequest
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.offset_fetch import OffsetFetchRequest
-from protocol.schema import BOOL, INT32, INT64, STRING, UUID, field
+from coordinator_protocol.codec import (
+    request_decoder,
+    request_encoder,
+    response_decoder,
+    response_encoder,
+)
+from coordinator_protocol.decoder import compile_decoder, minimal_size
+from coordinator_protocol.decoding import skip_tagged_fields, uvarint
+from coordinator_protocol.encoder import compile_encoder
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.messages.describe_groups import DescribeGroupsRequest
+from coordinator_protocol.messages.fetch import FetchRequest, ReplicaState
+from coordinator_protocol.messages.find_coordinator import FindCoordinatorRequest
+from coordinator_protocol.messages.heartbeat import HeartbeatRequest
+from coordinator_protocol.messages.metadata import MetadataRequest
+from coordinator_protocol.messages.offset_fetch import OffsetFetchRequest
+from coordinator_protocol.schema import BOOL, INT32, INT64, STRING, UUID, field
 
 
 def read(key: int, version: int, body: bytes) -> Any:

@@ -2,13 +2,16 @@
 
 import pytest
 
-from protocol.codec import request_encoder, response_encoder
-from protocol.errors import ErrorCode
-from protocol.messages.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse
-from protocol.messages.fetch import FetchRequest, ReplicaState
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.list_groups import ListGroupsRequest
-from protocol.varints import uvarint
+from coordinator_protocol.codec import request_encoder, response_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+)
+from coordinator_protocol.messages.fetch import FetchRequest, ReplicaState
+from coordinator_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coordinator_protocol.messages.list_groups import ListGroupsRequest
+from coordinator_protocol.varints import uvarint
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
-from protocol.api_keys import FIRST_FLEXIBLE, NEVER, ApiKey
-from protocol.errors import ErrorCode, Malformed
+from coordinator_protocol.api_keys import FIRST_FLEXIBLE, NEVER, ApiKey
+from coordinator_protocol.errors import ErrorCode, Malformed
 
 REMOVED = {"LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "CONTROLLED_SHUTDOWN"}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.frames import FrameError, FrameSplitter, framed
+from coordinator_protocol.frames import FrameError, FrameSplitter, framed
 
 LIMIT = 1000
 bodies = st.lists(st.binary(max_size=40), max_size=8)

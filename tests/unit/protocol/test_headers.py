@@ -10,9 +10,9 @@ from kio.schema.request_header.v2.header import RequestHeader as KioHeaderV2
 from kio.serial import entity_writer
 from kio.static.primitive import i16, i32
 
-from protocol.api_keys import ApiKey
-from protocol.errors import Malformed
-from protocol.headers import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.headers import (
     read_client_id,
     read_intent,
     read_response_header,
@@ -21,7 +21,7 @@ from protocol.headers import (
     response_header,
     response_header_version,
 )
-from protocol.varints import uvarint
+from coordinator_protocol.varints import uvarint
 
 HEARTBEAT = ApiKey.HEARTBEAT
 ids = st.integers(-(1 << 31), (1 << 31) - 1)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import Malformed
-from protocol.history import (
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.history import (
     HISTORY_VERSION,
     HistoryCounts,
     HistoryMember,
@@ -22,9 +22,15 @@ from protocol.history import (
     history_head,
     is_known_history,
 )
-from protocol.history_form import history_form
-from protocol.history_writer import cut_text, encode_history
-from protocol.records import UnknownKey, decode_key, decode_value, encode_key, encode_value
+from coordinator_protocol.history_form import history_form
+from coordinator_protocol.history_writer import cut_text, encode_history
+from coordinator_protocol.records import (
+    UnknownKey,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 INTS = st.integers(-(2**31), 2**31 - 1)

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocol.api_keys import ApiKey
-from protocol.codec import response_encoder
-from protocol.join_answers import follower_joined, leader_joined, not_joined, synced
-from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from protocol.messages.sync_group import SyncGroupResponse
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import response_encoder
+from coordinator_protocol.join_answers import follower_joined, leader_joined, not_joined, synced
+from coordinator_protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from coordinator_protocol.messages.sync_group import SyncGroupResponse
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=300)
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.api_keys import FIRST_FLEXIBLE, NEVER, ApiKey
-from protocol.codec import load_api
-from protocol.decoder import Decoder, compile_decoder
-from protocol.encoder import Encoder, compile_encoder
-from protocol.errors import Malformed
-from protocol.messages.join_group import JoinGroupRequest
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coordinator_protocol.api_keys import FIRST_FLEXIBLE, NEVER, ApiKey
+from coordinator_protocol.codec import load_api
+from coordinator_protocol.decoder import Decoder, compile_decoder
+from coordinator_protocol.encoder import Encoder, compile_encoder
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.messages.join_group import JoinGroupRequest
+from coordinator_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.reference import SIDES, Side, every_version, messages, written_by_kio
 from tools import generate_messages
 from tools.kio_schemas import Shape

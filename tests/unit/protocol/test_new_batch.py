@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.batch import LogRecord, build_batch
-from protocol.commit_template import MOST_RECORDS, CommitTemplate, Place
-from protocol.new_batch import NewBatch
-from protocol.offset_value import pack_offset
-from protocol.record_headers import packed_headers
-from protocol.records import OffsetCommitKey, encode_key, offset_key_prefix
+from coordinator_protocol.batch import LogRecord, build_batch
+from coordinator_protocol.batch_builder import NewBatch
+from coordinator_protocol.commit_template import MOST_RECORDS, CommitTemplate, Place
+from coordinator_protocol.offset_value import pack_offset
+from coordinator_protocol.record_headers import packed_headers
+from coordinator_protocol.records import OffsetCommitKey, encode_key, offset_key_prefix
 
 TIME = 1_700_000_000_000
 BLOBS = st.binary(max_size=1_200)

@@ -6,18 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_server.group.effects import unpacked
-from protocol.api_keys import ApiKey
-from protocol.codec import response_encoder
-from protocol.errors import ErrorCode
-from protocol.messages.offset_commit import (
+from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.codec import response_encoder
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from protocol.messages.offset_fetch import (
+from coordinator_protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -25,7 +24,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from protocol.offset_answers import (
+from coordinator_protocol.offset_answers import (
     FETCH_BATCHED,
     FETCH_FLEXIBLE,
     ROWS_AT_ONCE,
@@ -35,8 +34,9 @@ from protocol.offset_answers import (
     fetched_group,
     fetched_in_pieces,
 )
-from protocol.offset_value import OffsetCommitValue, pack_offset
-from protocol.records import encode_value
+from coordinator_protocol.offset_value import OffsetCommitValue, pack_offset
+from coordinator_protocol.records import encode_value
+from coordinator_server.group.effects import unpacked
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=200)
 INDEXES = st.integers(-(2**31), 2**31 - 1)

@@ -6,13 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.batch import HEADER_BYTES, LOG_OVERHEAD, LogRecord, build_batch, read_header
-from protocol.batch_records import iter_records, read_record
-from protocol.errors import Malformed
-from protocol.offset_runs import OffsetRun
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import OffsetCommitKey, encode_key, encode_value
-from protocol.varints import varint
+from coordinator_protocol.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    LogRecord,
+    build_batch,
+    read_header,
+)
+from coordinator_protocol.batch_records import iter_records, read_record
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.offset_commit_scanner import OffsetRun
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import OffsetCommitKey, encode_key, encode_value
+from coordinator_protocol.varints import varint
 
 HEADER = read_header(build_batch([LogRecord(b"", b"", 1_700_000_000_000)]))
 PADDING = st.sampled_from([0] * 20 + [1, 2, 8, 9, 10])

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.batch import read_header
-from protocol.batch_records import read_records
-from protocol.errors import Malformed
-from protocol.markers import decode_marker
-from protocol.offset_value import NO_TOPIC_ID, OffsetCommitValue
-from protocol.records import (
+from coordinator_protocol.batch import read_header
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.markers import decode_marker
+from coordinator_protocol.offset_value import NO_TOPIC_ID, OffsetCommitValue
+from coordinator_protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from protocol.codec import request_decoder, request_encoder, sliced_request_decoder
-from protocol.decoder import SLICE_ELEMENTS
-from protocol.errors import Malformed
-from protocol.headers import read_client_id, read_intent
-from protocol.messages.find_coordinator import FindCoordinatorRequest
-from protocol.messages.offset_commit import (
+from coordinator_protocol.codec import request_decoder, request_encoder, sliced_request_decoder
+from coordinator_protocol.decoder import SLICE_ELEMENTS
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.headers import read_client_id, read_intent
+from coordinator_protocol.messages.find_coordinator import FindCoordinatorRequest
+from coordinator_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import Malformed
-from protocol.subscription import (
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.subscription import (
     Assignment,
     Subscription,
     decode_assignment,

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.codec import request_decoder, request_encoder
-from protocol.decoder import Decoder, compile_decoder
-from protocol.errors import Malformed
-from protocol.messages.join_group import API as JOIN
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.sync_group import API as SYNC
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.schema import Api
-from protocol.tails import MOST_BODIES, MOST_TAILS, Bodies, Tails
+from coordinator_protocol.codec import request_decoder, request_encoder
+from coordinator_protocol.decoder import Decoder, compile_decoder
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.messages.join_group import API as JOIN
+from coordinator_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coordinator_protocol.messages.sync_group import API as SYNC
+from coordinator_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coordinator_protocol.schema import Api
+from coordinator_protocol.tails import MOST_BODIES, MOST_TAILS, Bodies, Tails
 
 TEXTS = st.sampled_from(["", "a", "b", "\u00e9", "x" * 200])
 BLOBS = st.sampled_from([b"", b"m", b"n" * 300])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from protocol.batch import encoded_record
-from protocol.new_batch import NewBatch
-from protocol.varints import TABULATED
+from coordinator_protocol.batch import encoded_record
+from coordinator_protocol.batch_builder import NewBatch
+from coordinator_protocol.varints import TABULATED
 
 SIZES = [0, 1, 63, 64, TABULATED - 40, TABULATED, 9_000]
 PLACES = [0, 63, 64, 500, TABULATED - 20, TABULATED, 9_000]

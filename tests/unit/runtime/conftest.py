@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.clock import ManualClock
 from coordinator_server.group.context import Limits
 from coordinator_server.group.events import Event
 from coordinator_server.ids import CountingIds
 from coordinator_server.runtime.coordinator import Coordinator
+from coordinator_server.runtime.dependencies import World
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import CallbackTicket
-from coordinator_server.runtime.world import World
 from coordinator_server.storage.base import Appended, LogRecord
 from coordinator_server.storage.memory import MemoryLog, MemoryStorage
-from protocol.new_batch import NewBatch
 from tests.support.story import Callers, Request
 
 if TYPE_CHECKING:
-    from coordinator_server.group.machine import TurnFailed
-    from coordinator_server.group.reasons import Observation
+    from coordinator_server.group.group import TurnFailed
+    from coordinator_server.group.rebalance_events import Observation
 
 WRITE_TIMEOUT_MS = 5_000
 

@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.ticket import CallbackTicket, Ticket
-from protocol.errors import ErrorCode
 from tests.support.story import SESSION_MS, Callers, Request, offset
 from tests.unit.runtime.conftest import WRITE_TIMEOUT_MS, Office, settle
 from tests.unit.runtime.test_holding import stable

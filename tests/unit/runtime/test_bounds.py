@@ -1,7 +1,7 @@
 """How many groups there may be, whatever ids clients make up."""
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Rule
-from protocol.errors import ErrorCode
 from tests.unit.runtime.conftest import Office, settle
 from tests.unit.runtime.test_holding import stable
 

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from coordinator_protocol.offset_value import OffsetCommitValue
 from coordinator_server.observe.status import Census
 from coordinator_server.runtime.status import CoordinatorStatus
-from protocol.offset_value import OffsetCommitValue
 from tests.support.desk import Desk, settle
 
 

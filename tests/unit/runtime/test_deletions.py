@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Done, Refuse, Rule
 from coordinator_server.runtime.deleted_topics import MOST_OPEN, DeletedTopics
 from coordinator_server.runtime.deletions import Deletions
 from coordinator_server.runtime.tenure import Tenure
-from protocol.errors import ErrorCode
 
 
 class Actor:

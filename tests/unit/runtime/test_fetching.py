@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import FetchedTopic
 from coordinator_server.group.events import FetchOffsets, Heartbeat
 from coordinator_server.storage.base import OutcomeUnknown
-from protocol.errors import ErrorCode
 from tests.support.story import Request
 from tests.unit.runtime.conftest import Office, settle
 from tests.unit.runtime.test_holding import stable

@@ -2,13 +2,13 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Rule
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.failures import Failure
 from coordinator_server.runtime.partition import FIRST_BACKOFF_MS, PartitionState
 from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.storage.base import OutcomeUnknown
-from protocol.errors import ErrorCode
 from tests.support.story import REBALANCE_MS, SESSION_MS, Member
 from tests.unit.runtime.conftest import Office, settle
 from tests.unit.runtime.test_holding import stable

@@ -4,11 +4,11 @@ import asyncio
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Fetched
 from coordinator_server.group.events import Heartbeat
-from coordinator_server.group.reasons import RebalanceEvent, RebalanceStarted
+from coordinator_server.group.rebalance_events import RebalanceEvent, RebalanceStarted
 from coordinator_server.runtime.failures import Failure
-from protocol.errors import ErrorCode
 from tests.support.offsets import fetched_offsets
 from tests.support.story import SESSION_MS, Member, Request, offset
 from tests.unit.runtime.conftest import Office, settle

@@ -5,11 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coordinator_server.runtime.loader import Loader
-from coordinator_server.storage.base import CorruptLog, LogRecord
-from coordinator_server.storage.memory import MemoryStorage
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import (
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
@@ -18,11 +15,14 @@ from protocol.records import (
     encode_key,
     encode_value,
 )
+from coordinator_server.runtime.loader import Loader
+from coordinator_server.storage.base import CorruptLog, LogRecord
+from coordinator_server.storage.memory import MemoryStorage
 from tests.support.story import Story
 from tests.unit.runtime.conftest import Office, close, settle
 
 if TYPE_CHECKING:
-    from coordinator_server.group.machine import Group
+    from coordinator_server.group.group import Group
 
 WALL = 1_700_000_000_000
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group import machine
+from coordinator_protocol.errors import ErrorCode
+from coordinator_server.group import group as machine
 from coordinator_server.group.effects import DONE, Fetched, Result, Rule
 from coordinator_server.group.events import FetchOffsets, Heartbeat, Loaded
 from coordinator_server.runtime.failures import Failure, answer_to
@@ -17,7 +18,6 @@ from coordinator_server.runtime.partition import (
     PartitionState,
 )
 from coordinator_server.storage.base import CorruptLog, Fenced, LogRecord
-from protocol.errors import ErrorCode
 from tests.support.story import Request
 from tests.unit.runtime.conftest import Office, close, settle
 from tests.unit.runtime.test_holding import stable

@@ -11,24 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_server.group.replay import apply
-from coordinator_server.runtime import loader as loading
-from coordinator_server.runtime.loader import Loader
-from coordinator_server.storage.base import Loaded
-from coordinator_server.storage.segments import runs
-from coordinator_server.storage.segments.runs import RunReader
-from protocol.batch import LogRecord, build_batch, read_header
-from protocol.batch_records import read_records
-from protocol.errors import Malformed
-from protocol.offset_runs import OffsetRun
-from protocol.offset_value import OffsetCommitValue
-from protocol.records import (
+from coordinator_protocol.batch import LogRecord, build_batch, read_header
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.offset_commit_scanner import OffsetRun
+from coordinator_protocol.offset_value import OffsetCommitValue
+from coordinator_protocol.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     encode_key,
     encode_value,
 )
+from coordinator_server.group.replay import apply
+from coordinator_server.runtime import loader as loading
+from coordinator_server.runtime.loader import Loader
+from coordinator_server.storage.base import Loaded
+from coordinator_server.storage.segments import batch_reader
+from coordinator_server.storage.segments.batch_reader import RunReader
 
 WALL = 1_700_000_000_000
 GROUPS, TOPICS = st.sampled_from(["a", "é"]), st.sampled_from(["x", "x", "x", "\ufffd"])
@@ -103,8 +103,8 @@ class Read:
     def __init__(self, history: Sequence[LogRecord], longest: int, most: int) -> None:
         self.pauses = 0
         with (
-            mock.patch.object(runs, "LONGEST_RUN", longest),
-            mock.patch.object(runs, "RECORDS_PER_TURN", most),
+            mock.patch.object(batch_reader, "LONGEST_RUN", longest),
+            mock.patch.object(batch_reader, "RECORDS_PER_TURN", most),
         ):
             reader = RunReader()
             for batch in batches(history):

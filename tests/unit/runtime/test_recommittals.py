@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.records import OffsetCommitKey, decode_key
 from coordinator_server.group.context import Limits
 from coordinator_server.group.events import CommitOffsets, Heartbeat
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import OutcomeUnknown
-from protocol.errors import ErrorCode
-from protocol.records import OffsetCommitKey, decode_key
 from tests.support.offsets import OffsetToCommit, topics_of
 from tests.support.story import SESSION_MS, Member, Request, offset
 from tests.unit.runtime.conftest import Office, settle
@@ -228,7 +228,7 @@ async def test_a_bug_ends_the_tenure_and_answers_the_request(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("coordinator_server.group.machine.apply_encoded", broken)
+    monkeypatch.setattr("coordinator_server.group.group.apply_encoded", broken)
     request = taken(again(1, 2))
     assert request.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     ((group_id, bug),) = office.bugs

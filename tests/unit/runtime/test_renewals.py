@@ -1,8 +1,8 @@
 """Heartbeats that are answered there and then: when they are, and what they bring about."""
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.events import Heartbeat
 from coordinator_server.storage.base import OutcomeUnknown
-from protocol.errors import ErrorCode
 from tests.support.story import SESSION_MS, Member, Request
 from tests.unit.runtime.conftest import Office, settle
 from tests.unit.runtime.test_holding import stable

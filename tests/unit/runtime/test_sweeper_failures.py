@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from coordinator_server.group.machine import Group
+from coordinator_server.group.group import Group
 from coordinator_server.runtime.sweeper import GROUPS_PER_TURN, Sweeper
 from tests.support.desk import SWEEP_MS, Desk, settle
 

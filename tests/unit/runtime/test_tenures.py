@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group import machine
+from coordinator_protocol.batch_builder import NewBatch
+from coordinator_protocol.errors import ErrorCode
+from coordinator_protocol.history import RebalanceHistoryKey
+from coordinator_protocol.records import GroupMetadataKey, decode_key, encode_key
+from coordinator_server.group import group as machine
 from coordinator_server.group.effects import DONE, Rule
 from coordinator_server.group.events import CommitOffsets, Heartbeat, Tick
-from coordinator_server.group.reasons import Outcome, RebalanceEvent
+from coordinator_server.group.rebalance_events import Outcome, RebalanceEvent
 from coordinator_server.runtime.failures import Failure
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import Fenced, OutcomeUnknown
-from protocol.errors import ErrorCode
-from protocol.history import RebalanceHistoryKey
-from protocol.new_batch import NewBatch
-from protocol.records import GroupMetadataKey, decode_key, encode_key
 from tests.support.offsets import topics_of
 from tests.support.story import Request, offset
 from tests.unit.runtime.conftest import WRITE_TIMEOUT_MS, Office, settle

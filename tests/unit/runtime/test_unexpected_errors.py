@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
+from coordinator_server.group.broadcast_replies import JoinedAll
 from coordinator_server.group.effects import Described, Fetched
 from coordinator_server.group.events import (
     CommitOffsets,
@@ -15,14 +17,12 @@ from coordinator_server.group.events import (
     Heartbeat,
     Tick,
 )
-from coordinator_server.group.machine import Group
-from coordinator_server.group.reasons import Refused
-from coordinator_server.group.replies import JoinedAll
+from coordinator_server.group.group import Group
+from coordinator_server.group.rebalance_events import Refused
+from coordinator_server.loop.batching import SoonInLoop
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.ticket import CallbackTicket
-from coordinator_server.soon import SoonInLoop
-from protocol.errors import ErrorCode
 from tests.support.offsets import topics_of
 from tests.support.story import Request, offset
 from tests.unit.runtime.conftest import Office, settle

@@ -4,14 +4,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from coordinator_protocol.subscription import (
+    Assignment,
+    Subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from coordinator_server.group.events import LeavingMember
-from coordinator_server.group.reasons import Observation, RebalanceEvent, Refused
+from coordinator_server.group.rebalance_events import Observation, RebalanceEvent, Refused
 from coordinator_server.observe.forms import offset_form, waiting_form
 from coordinator_server.observe.refusals import Refusals
 from coordinator_server.observe.status import AdminResult
 from coordinator_server.runtime.admin import CoordinatorAdmin
 from coordinator_server.runtime.status import CoordinatorStatus
-from protocol.subscription import Assignment, Subscription, encode_assignment, encode_subscription
 from tests.support.desk import Desk, settle
 from tests.support.story import offset
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.topics import catalog as catalog_module
 from coordinator_server.topics.catalog import (
     FILE_NAME,
@@ -17,7 +18,6 @@ from coordinator_server.topics.catalog import (
 )
 from coordinator_server.topics.catalog_file import to_base64
 from coordinator_server.topics.errors import TopicError
-from protocol.errors import ErrorCode
 
 
 class Ids:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.clock import ManualClock
 from coordinator_server.storage.segments.files import SYSTEM_FILES, SystemFiles
 from coordinator_server.topics.auto_creation import AutoCreation
 from coordinator_server.topics.catalog import TopicCatalog, deleted, load
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.limits import PartitionLimits
-from protocol.errors import ErrorCode
 from tests.support.api import CountedIds
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.topics.configs import TOPIC_CONFIGS, check_configs
 from coordinator_server.topics.errors import TopicError
-from protocol.errors import ErrorCode
 
 ACCEPTED = [
     {"cleanup.policy": ""},

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from coordinator_protocol.batch import build_batch
 from coordinator_server.ports import TopicInfo
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.files import File, SystemFiles
@@ -15,7 +16,6 @@ from coordinator_server.storage.segments.recovery import Recovery
 from coordinator_server.topics.catalog import CorruptCatalog, TopicCatalog
 from coordinator_server.topics.catalog_file import to_base64
 from coordinator_server.topics.directories import Directories, sweep
-from protocol.batch import build_batch
 from tests.support.api import CountedIds
 
 ORDERS = TopicInfo("orders", UUID(int=77), 2)

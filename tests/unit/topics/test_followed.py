@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.ports import TopicInfo
 from coordinator_server.topics.errors import TopicError
-from coordinator_server.topics.followed import FollowedCatalog
-from protocol.errors import ErrorCode
+from coordinator_server.topics.replicated_catalog import FollowedCatalog
 
 ORDERS = TopicInfo("orders", UUID(int=1), 3)
 PAYMENTS = TopicInfo("payments", UUID(int=2), 1)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.partition import Partition
 from coordinator_server.topics.service import FetchPart, FetchWant, Topics
-from protocol.errors import ErrorCode
 from tests.support.data_plane import make_topics, produced, records_in, values_of
 
 NOW = 1_700_000_000_000

@@ -7,11 +7,11 @@ from threading import Event
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.searches import AT_ONCE, Searches
 from coordinator_server.topics.timestamps import SearchStopped, TimestampAndOffset
-from protocol.errors import ErrorCode
 from tests.support.data_plane import make_topics, produced
 
 NOW = 1_700_000_000_000

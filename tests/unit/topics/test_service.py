@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.storage.segments.files import File, SystemFile, SystemFiles
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.shares import Share
@@ -19,7 +20,6 @@ from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.partition import Partition
 from coordinator_server.topics.service import INLINE_CHECK_BYTES, FetchWant, Topics
 from coordinator_server.topics.validation import validated
-from protocol.errors import ErrorCode
 from tests.support.data_plane import batch_of, make_topics, produced, records_in
 
 NOW = 1_700_000_000_000

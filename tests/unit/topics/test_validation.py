@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.validation import BatchRules, validated
-from protocol.errors import ErrorCode
 from tests.support.data_plane import batch_of, patched, with_attributes
 
 NOW = 1_700_000_000_000

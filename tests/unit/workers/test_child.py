@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from coordinator_server import serving
-from coordinator_server.tasks import TaskKeeper
+from coordinator_server.loop.task_keeper import TaskKeeper
+from coordinator_server.server import run as serving
 from coordinator_server.workers import child
 from coordinator_server.workers.channel import Channel
 

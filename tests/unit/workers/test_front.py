@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from coordinator_server.config.listeners import Address
-from coordinator_server.workers.front import Front, Seat
+from coordinator_server.workers.http_proxy import Front, Seat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

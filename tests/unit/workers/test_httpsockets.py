@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.config import Config
-from coordinator_server.workers.httpsockets import (
+from coordinator_server.workers.http_sockets import (
     PREFIX,
     YOUNG_SECONDS,
     bind_http,

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from coordinator_server.workers.merged import Merged
+from coordinator_server.workers.metrics_merge import Merged
 
 WORKER = """\
 # HELP requests_total Requests.

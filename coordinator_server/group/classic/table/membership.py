@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic.table.model import (
     NO_JOIN_PHASE,
     NOBODY,
@@ -17,8 +18,7 @@ from coordinator_server.group.classic.table.model import (
     same,
 )
 from coordinator_server.group.events import Heartbeat, Leave, Sync
-from coordinator_server.group.reasons import RebalanceReason, RemovalReason
-from protocol.errors import ErrorCode
+from coordinator_server.group.rebalance_events import RebalanceReason, RemovalReason
 
 _E, _R, _S = ErrorCode, RebalanceReason, Situation
 

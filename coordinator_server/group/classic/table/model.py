@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic.state import ClassicGroupState
 from coordinator_server.group.events import Event
-from coordinator_server.group.reasons import RebalanceReason, RemovalReason
-from protocol.errors import ErrorCode
+from coordinator_server.group.rebalance_events import RebalanceReason, RemovalReason
 
 
 class Situation(StrEnum):

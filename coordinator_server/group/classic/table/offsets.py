@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic.table.model import (
     NOBODY,
     Row,
@@ -23,7 +24,6 @@ from coordinator_server.group.events import (
     FetchOffsets,
     TopicsDeleted,
 )
-from protocol.errors import ErrorCode
 
 _E, _S = ErrorCode, Situation
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic.table.model import (
     NO_JOIN_PHASE,
     NOBODY,
@@ -13,8 +14,7 @@ from coordinator_server.group.classic.table.model import (
     silent,
 )
 from coordinator_server.group.events import Loaded, Released, Tick
-from coordinator_server.group.reasons import RebalanceReason, RemovalReason
-from protocol.errors import ErrorCode
+from coordinator_server.group.rebalance_events import RebalanceReason, RemovalReason
 
 _E, _R, _S, _X = ErrorCode, RebalanceReason, Situation, RemovalReason
 

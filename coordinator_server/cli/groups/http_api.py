@@ -1,0 +1,94 @@
+"""Asks a coordinator over its HTTP API; failures end the command with one line."""
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from coordinator_server.cli.arguments import fail
+from coordinator_server.cli.groups.options import DEFAULT_URL, URL_VARIABLE
+from coordinator_server.config.token_file import token_in
+
+if TYPE_CHECKING:
+    from urllib.error import HTTPError
+
+TIMEOUT_SECONDS = 10
+
+
+def group_path(group: str) -> str:
+    """The path of a group, which may have any name."""
+    return f"/api/groups/{quote(group, safe='')}"
+
+
+def read_token(token: str | None, file: Path | None) -> str | None:
+    """The token of the options, the file's first."""
+    if file is None:
+        return token
+    try:
+        return token_in(file)
+    except ValueError as error:
+        fail(f"--token-file {file}: {error}", code=2)
+
+
+class Problem(Exception):
+    """The server answered with an error; the text is for people."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.is_about_the_token = status in (401, 403)
+
+
+def get(url: str | None, path: str) -> Any:
+    """The answer to a question."""
+    try:
+        return _ask(url, "GET", path, None, None)
+    except Problem as problem:
+        fail(str(problem))
+
+
+def change(url: str | None, method: str, path: str, body: Any, token: str | None) -> Any:
+    """Have something done that needs the token."""
+    try:
+        return try_change(url, method, path, body, token)
+    except Problem as problem:
+        fail(str(problem))
+
+
+def try_change(url: str | None, method: str, path: str, body: Any, token: str | None) -> Any:
+    """The same, one of several; raises Problem if the server does not do it."""
+    if not token:
+        fail("this needs the server's admin.token: give --token, --token-file", code=2)
+    if not token.isprintable():
+        # Not to be shown: it may be the right one but for its end.
+        fail("the token has characters that no token has, expected one line of text", code=2)
+    return _ask(url, method, path, body, token)
+
+
+def _ask(url: str | None, method: str, path: str, body: Any, token: str | None) -> Any:
+    base = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
+    if not base.startswith(("http://", "https://")):
+        fail(f"--url: {base!r} is no URL, expected http://host:port", code=2)
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        request = Request(base.rstrip("/") + path, data=data, method=method)  # noqa: S310
+        if token:
+            request.add_header("Authorization", f"Bearer {token}")
+        with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+            return json.load(answer)
+    except HTTPError as error:
+        raise Problem(_error_of(error), error.code) from error
+    except (OSError, ValueError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        fail(f"cannot ask {base}: {reason}; is the server running with http.listener there?")
+
+
+def _error_of(error: "HTTPError") -> str:
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        return str(json.load(error)["error"])
+    return f"{error.url} answers {error.code} {error.reason}"

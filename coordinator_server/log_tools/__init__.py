@@ -1,0 +1,1 @@
+"""Commands about logs: inspect, verify, repair, copy."""

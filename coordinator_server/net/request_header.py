@@ -1,0 +1,39 @@
+"""Who asks on a connection, as the headers of its requests say."""
+
+from typing import Final
+
+from coordinator_protocol.headers import read_client_id
+from coordinator_server.api.registry import Route
+from coordinator_server.ports import Caller
+
+_CLIENT: Final = 8
+"""Where a header goes on behind the correlation id."""
+
+
+class Asker:
+    """Reads a header when it differs from those before; most connections have one client id."""
+
+    __slots__ = ("_known", "caller")
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self._known: dict[bool, bytes] = {}
+        """The bytes between correlation id and body that `caller.client_id` was read from.
+
+        By whether the version is flexible: then there are tagged fields among them.
+        """
+
+    def body_of(self, way: Route, buffer: bytes, start: int, end: int) -> int:
+        """Where the body of the request in buffer[start:end] begins. Raises Malformed."""
+        known = self._known.get(way.is_flexible)
+        if known is not None:
+            body = start + _CLIENT + len(known)
+            if body <= end and buffer[start + _CLIENT : body] == known:
+                return body
+        client_id, body = read_client_id(buffer, start, end)
+        caller = self.caller
+        if client_id != caller.client_id:
+            self._known.clear()
+            self.caller = Caller(caller.principal, caller.host, client_id, caller.listener)
+        self._known[way.is_flexible] = buffer[start + _CLIENT : body]
+        return body

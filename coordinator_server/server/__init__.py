@@ -1,0 +1,1 @@
+"""Starts and stops the server process."""

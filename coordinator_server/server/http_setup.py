@@ -1,0 +1,38 @@
+"""Puts together the HTTP server: imported late, because it takes long to import."""
+
+from coordinator_server.config import Config
+from coordinator_server.observe.http import HttpServer
+from coordinator_server.observe.http_hosts import AllowedHosts
+from coordinator_server.observe.sources import Sources
+from coordinator_server.observe.sse import EventStream
+from coordinator_server.server.metrics_setup import Figures, make_exposition
+from coordinator_server.server.node_resources import Site
+from coordinator_server.storage.segments.reporting import Report
+
+
+def make_http(
+    config: Config,
+    site: Site,
+    sources: Sources,
+    figures: Figures,
+    events: EventStream,
+    token: str | None,
+    report: Report,
+    max_connections: int,
+) -> HttpServer:
+    """Make the server of `http.listener`, which is set."""
+    address = config.http_listener
+    assert address is not None
+    return HttpServer(
+        address.host,
+        address.port,
+        sources=sources,
+        exposition=make_exposition(config, figures),
+        events=events,
+        token=token,
+        given=site.http_socket,
+        max_connections=max_connections,
+        # A worker is asked by its supervisor, which has looked at the name.
+        hosts=None if site.http_socket else AllowedHosts(config.http_names()),
+        report=report,
+    )

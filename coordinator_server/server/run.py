@@ -1,0 +1,122 @@
+"""Runs one server in this process until it is told to stop."""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, NoReturn
+
+from coordinator_server.app import App
+from coordinator_server.config import Config
+from coordinator_server.observe import log
+from coordinator_server.server.process_limits import allow_many_files, check_files
+from coordinator_server.server.reload import Reloader, handle_hang_up
+from coordinator_server.server.systemd import told_to_systemd
+from coordinator_server.topics.catalog import CorruptCatalog
+from coordinator_server.topics.errors import TopicError
+
+
+class CannotStart(Exception):
+    """The data directory does not fit the settings; the message says what and where."""
+
+
+CUT_OFF_SECONDS: Final = 6.5
+"""After the signal to stop: whatever still runs then ends with the process, such as a hanging disk.
+
+Orchestrators wait 10 seconds. What has been acknowledged is in files; nothing of it is lost.
+"""
+
+Read = Callable[[], tuple[Config, Sequence[str]]]
+"""Reads the settings once more; raises ConfigError."""
+
+
+async def until_told(stopping: asyncio.Event, broken: asyncio.Event) -> bool:
+    """Wait until somebody stops the server; False if it has to stop because a task has failed."""
+    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, broken)]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+    return not broken.is_set()
+
+
+async def serve(config: Config, read: Read | None = None) -> bool:
+    """Serve until SIGTERM or SIGINT; False if it could not go on, or data were lost.
+
+    Raises CannotStart, OSError.
+    """
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        app = App(config)
+    except (ValueError, CorruptCatalog, TopicError) as error:
+        raise CannotStart(str(error)) from error
+    reload = None
+    if read is not None:
+        reload = Reloader(config, read, lambda new: app.set_log_level(new.log_level), app.report)
+    handle_hang_up(stopping, reload)
+    await app.start()
+    calm_collector()
+    async with told_to_systemd(app.status.partitions, app.tasks) as tell_stopping:
+        succeeded = await until_told(stopping, app.broken)
+        tell_stopping()
+        app.report("server_stopping")
+        hurry([app, app.groups_in_memory()], app.report)
+        await app.stop()
+    app.report("server_stopped")
+    return succeeded and app.is_data_kept
+
+
+def calm_collector() -> None:
+    """What is there now stays: later collections need not look at it, and rarely at the rest."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(5_000, 500, 100)
+
+
+_kept: Final[list[object]] = []
+
+
+def hurry(
+    kept: object, report: Callable[..., None], cut_off_seconds: float = CUT_OFF_SECONDS
+) -> None:
+    """A stop begins: free no memory any more, and end the process if the stop takes too long.
+
+    Freeing the objects of 740,000 groups takes seconds; the system takes them back at once.
+    """
+    _kept.append(kept)
+    gc.disable()
+
+    def cut_off() -> None:
+        report("stop_cut_off_failed", seconds=cut_off_seconds, why="a disk or a thread hangs")
+        leave(1)
+
+    timer = threading.Timer(cut_off_seconds, cut_off)
+    timer.daemon = True
+    timer.start()
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without taking its objects apart."""
+    log.close()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def main(config: Config, read: Read | None = None) -> int:
+    """Run a server until it is told to stop; the exit code. Raises TooFewFiles."""
+    import uvloop
+
+    allow_many_files()
+    check_files(config)
+    return 0 if uvloop.run(serve(config, read)) else 1

@@ -1,0 +1,95 @@
+"""Opens what a server has on disk, and closes it within a time limit."""
+
+from collections.abc import Callable
+
+from coordinator_server.clock import Clock
+from coordinator_server.config import Config
+from coordinator_server.loop.batching import Soon
+from coordinator_server.loop.deadline import Deadline
+from coordinator_server.observe.counters import StorageFigures
+from coordinator_server.server.node_resources import Site
+from coordinator_server.storage.segments.files import Files
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_replay import replay_all
+from coordinator_server.storage.segments.pool import DescriptorPool
+from coordinator_server.storage.segments.recovery import Recovery
+from coordinator_server.storage.segments.reporting import Report
+from coordinator_server.storage.segments.threads import STORAGE_THREADS
+from coordinator_server.topics.catalog_file import to_base64
+from coordinator_server.topics.directories import Directories
+from coordinator_server.topics.service import Topics
+from coordinator_server.topics.validation import BatchRules
+
+
+def open_journal(config: Config, site: Site, files: Files, report: Report) -> Journal:
+    """The journal, replayed: whatever the policy is now, it may not have been before."""
+    catalog = site.catalog
+
+    def topic_id(name: str) -> str | None:
+        topic = catalog.get(name)
+        return None if topic is None else to_base64(topic.topic_id)
+
+    journal = Journal(
+        config.log_dirs,
+        owner=site.share.name,
+        capacity=config.log_journal_bytes,
+        writes=config.log_journal_bytes > 0,
+        syncs=FlushPolicy(config.log_flush) is FlushPolicy.COMMIT,
+        recovery=Recovery(config.log_recovery),
+        topic_ids=topic_id,
+        guard=site.data.guard,
+        files=files,
+        report=report,
+    )
+    replay_all(journal, config.log_dirs, report, files)
+    return journal
+
+
+def make_flusher(config: Config, journal: Journal, soon: Soon, report: Report) -> Flusher:
+    """Make what writes and syncs all logs under the policy of the settings."""
+    policy, interval_ms = FlushPolicy(config.log_flush), config.log_flush_interval_ms
+    return Flusher(policy, interval_ms, journal, soon=soon, report=report)
+
+
+def make_topics(
+    config: Config, site: Site, journal: Journal, files: Files, flusher: Flusher, clock: Clock
+) -> Topics:
+    """Put together the topics of a site."""
+    return Topics(
+        site.catalog,
+        Directories(
+            config.log_dirs,
+            segment_bytes=config.log_segment_bytes,
+            segment_ms=config.log_roll_ms,
+            journal=journal,
+            files=files,
+            share=site.share,
+        ),
+        flusher,
+        clock,
+        BatchRules(max_message_bytes=config.message_max_bytes),
+        auto_create_max=config.auto_create_topics_max,
+    )
+
+
+def storage_figures(pool: DescriptorPool, flusher: Flusher) -> Callable[[], StorageFigures]:
+    """What counts the open files of topics, and what their segments lack."""
+    return lambda: StorageFigures(pool.open_files, pool.most, flusher.unwritten.bytes)
+
+
+async def close_storage(
+    deadline: Deadline, flusher: Flusher, topics: Topics, journal: Journal
+) -> bool:
+    """Write out and close what is open; whether all of it was closed.
+
+    What a disk does not take in time is left to the next start. Some thread may still write then,
+    so the directory has to be held to the end of the process.
+    """
+    unflushed = await flusher.close(deadline.left(0.5))
+    kept = [
+        await deadline.keep("removing deleted topics", topics.removals(), 0.4),
+        await deadline.keep("closing the logs of topics", topics.stop(), 0.3),
+        await deadline.keep("closing the journal", STORAGE_THREADS.run(journal.close), 0.1),
+    ]
+    return all(kept) and not unflushed

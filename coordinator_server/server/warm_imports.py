@@ -1,0 +1,26 @@
+"""Imports modules that take long after the start, when clients are served already."""
+
+import asyncio
+import sys
+from importlib import import_module
+from typing import Final
+
+from coordinator_server.api.registry import import_all
+
+_HTTP: Final = "coordinator_server.server.http_setup"
+_BEFORE_HTTP_SECONDS: Final = 0.05
+_BEFORE_APIS_SECONDS: Final = 0.2
+
+
+async def import_apis() -> None:
+    """Import the APIs that no client has requested yet."""
+    await asyncio.sleep(_BEFORE_APIS_SECONDS)
+    await asyncio.to_thread(import_all)
+
+
+async def import_http() -> None:
+    """Import the HTTP server beside the event loop."""
+    if _HTTP not in sys.modules:
+        # Takes 200 ms of the interpreter: Kafka clients that wait come first.
+        await asyncio.sleep(_BEFORE_HTTP_SECONDS)
+        await asyncio.to_thread(import_module, _HTTP)

@@ -1,0 +1,157 @@
+"""Gives a segment what the journal has of its log, before anything else is done with the log."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from coordinator_protocol.batch import read_header as read_batch_header
+from coordinator_server.storage.base import CorruptLog
+from coordinator_server.storage.segments.files import Files, contents
+from coordinator_server.storage.segments.journal import Journal
+from coordinator_server.storage.segments.journal_format import Run
+from coordinator_server.storage.segments.recovery import accept_loss_command
+from coordinator_server.storage.segments.segment import CHUNK_BYTES, Segment
+
+LEADER_EPOCHS_FILE = "leader-epoch-checkpoint"
+
+
+def check_whole(journal: Journal, identity: bytes, directory: Path, bases: Sequence[int]) -> None:
+    """Raise CorruptLog if a log has lost acknowledged records: before any of its files is made.
+
+    The journal may be damaged, or all segments may be gone that a recovery point speaks of.
+    """
+    name = directory.name
+    journal.check_whole(name)
+    point = journal.points.of(name)
+    if bases or not point or not journal.is_strict or not journal.is_expected(name):
+        return
+    runs = journal.runs_of(identity)
+    if not runs or runs[0].offset > 0:
+        raise CorruptLog(
+            f"{directory} has no segment, but records up to offset {point} were synced there "
+            f"({journal.points.path.name})",
+            accept_loss_command(directory.parent),
+        )
+
+
+def check_beginning(files: Files, directory: Path, bases: Sequence[int]) -> None:
+    """Raise CorruptLog if the first segment of a log is gone: its epochs begin before. OSError."""
+    names = files.names(directory)
+    if not bases or LEADER_EPOCHS_FILE not in names:
+        return
+    first = first_epoch_offset(contents(files, directory / LEADER_EPOCHS_FILE))
+    if first is not None and first < bases[0]:
+        raise CorruptLog(
+            f"{directory} begins with offset {bases[0]}, but {LEADER_EPOCHS_FILE} there says that "
+            f"the log begins with {first}: a segment is missing",
+            accept_loss_command(directory.parent),
+        )
+
+
+def first_epoch_offset(text: bytes) -> int | None:
+    """Where the first leader epoch begins; None if the file is not as Kafka writes it."""
+    try:
+        version, count, *lines = text.decode().splitlines()
+        offsets = [int(line.split(" ")[1]) for line in lines]
+    except (ValueError, IndexError):
+        return None
+    return offsets[0] if version == "0" and offsets and count == str(len(offsets)) else None
+
+
+def restore(segment: Segment, journal: Journal, identity: bytes, point: int) -> None:
+    """Write what the active segment of a log may lack; it was synced up to the recovery point.
+
+    It is written even where the file seems to have it: a system that failed to write a page may
+    still show it. Whole batches that the segment has behind it stay, and are written once more: a
+    damaged last frame of the journal cannot be told from a torn one then, and they may be of it.
+    What lies before the active segment was synced before that was begun.
+    Raises CorruptLog, OSError.
+    """
+    if not journal.has(identity):
+        return
+    is_certain = journal.is_complete(segment.path.parent.name)
+    if not _reaches(segment, point):
+        # Either the point or the segment is wrong, so neither is trusted.
+        point, is_certain = 0, False
+    later: list[bytes] = []
+    """Of runs behind a gap, where the loss of what was in between is accepted."""
+    for run in reversed(journal.runs_of(identity, max(point, segment.base_offset))):
+        position = _position(segment, run, point, exactly=journal.is_strict)
+        if position is not None:
+            behind = later or _whole_behind(segment, run)
+            segment.rewrite(position, [*run.batches, *behind])
+            return
+        if is_certain:
+            # Only what a log did not have any more was dropped from the journal: it had been cut,
+            # and these are records of the same time, of which nobody was told.
+            journal.out_of_reach(segment.path, run.offset)
+            continue
+        if run.is_synced and not journal.is_strict:
+            later = [*run.batches, *later]
+            continue
+        if run.is_synced:
+            raise CorruptLog(
+                f"{segment.path} does not reach offset {run.offset}, where the journal goes on: "
+                "records in between were acknowledged and are lost",
+                accept_loss_command(segment.path.parent.parent),
+            )
+        journal.out_of_reach(segment.path, run.offset)
+    if later:
+        segment.rewrite(segment.size, later)
+
+
+def write_again(files: Files, segment: Segment, point: int) -> None:
+    """Write once more, durably, what a recovered segment has behind the recovery point.
+
+    After a failed sync, in this process or in one before, the system may still show pages that
+    never reached the disk, and count them as clean: another sync alone would claim success for
+    them, and a loss of power damage what was served since. The same bytes take their own place, so
+    whatever ends this changes nothing. Raises OSError.
+    """
+    if segment.end_offset == point:
+        return
+    at = segment.indexed_position(point) if segment.end_offset > point else 0
+    file = files.open_block(segment.path)
+    try:
+        while at < segment.size:
+            data = segment.file.read(at, min(CHUNK_BYTES, segment.size - at))
+            file.write(at, data, durably=False)
+            at += len(data)
+        file.sync()
+    finally:
+        file.close()
+
+
+def _whole_behind(segment: Segment, run: Run) -> list[bytes]:
+    """The batches of a segment that go on where a run ends, up to the first that is not whole."""
+    end = read_batch_header(run.batches[-1]).last_offset + 1
+    batches: list[bytes] = []
+    try:
+        position = segment.position_behind(end)
+        if position is None:
+            return []
+        for _, header, chunk, at in segment.walk(position, checked=True):
+            if header.base_offset != end:
+                break
+            batches.append(chunk[at : at + header.size])
+            end = header.last_offset + 1
+    except CorruptLog:
+        # Nobody was answered for what is torn.
+        pass
+    return batches
+
+
+def _reaches(segment: Segment, point: int) -> bool:
+    try:
+        return segment.position_behind(point) is not None
+    except CorruptLog:
+        return False
+
+
+def _position(segment: Segment, run: Run, point: int, *, exactly: bool) -> int | None:
+    """Where a run goes on in a segment; None if there is a gap before it, or a torn batch."""
+    if run.is_synced:
+        return segment.position_behind(run.offset, exactly=exactly)
+    try:
+        return segment.position_behind(run.offset, checked_from=point)
+    except CorruptLog:
+        return None

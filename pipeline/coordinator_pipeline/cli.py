@@ -1,0 +1,245 @@
+"""The command line `coordinator-pipeline`.
+
+Exit codes: 0 fine, 1 it did not work, 2 wrong arguments, 3 all is done but some of the log could
+not be read.
+"""
+
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import click
+from click.exceptions import Exit
+
+from coordinator_pipeline.errors import PipelineError, WrongArguments, without_extra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from coordinator_pipeline.run import Source, Summary
+
+DAMAGED: Final = 3
+_RAISED: Final = re.compile(
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*"
+    r"(?:pipeline\.\S+: |[\w.]+\.)?(\S[^\n]*)"
+)
+"""What Python raised within Spark, which tells it in the middle of its own error."""
+
+
+@click.group(no_args_is_help=True, context_settings={"show_default": True})
+def app() -> None:
+    """Tables and a report from the log of a Kafka group coordinator."""
+
+
+_path: Final = click.Path(path_type=Path)
+_out_option: Final = click.option(
+    "--out", type=_path, required=True, metavar="DIR", help="The directory of the tables."
+)
+_master_option: Final = click.option(
+    "--master", metavar="URL", help="Spark's master; local[*] by default."
+)
+
+
+class _Progress:
+    """Says on a terminal what is being made and how long it took."""
+
+    def __init__(self) -> None:
+        self._began = self._last = time.monotonic()
+        self._name = ""
+
+    def told(self, name: str) -> None:
+        """The next step begins."""
+        now = time.monotonic()
+        if self._name:
+            click.echo(f"  {self._name:16} {now - self._last:6.1f} s", err=True)
+        self._name, self._last = name, now
+
+    def done(self) -> None:
+        """The last step is over."""
+        self.told("")
+
+
+def _session(master: str | None) -> "SparkSession":
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise PipelineError("Spark is not installed: pip install '.[pipeline]'") from None
+    from coordinator_pipeline.session import open_session
+
+    session = open_session(master)
+    # Spark's own handler calls Java in the middle of a call of Java, and fails in many pages.
+    signal.signal(signal.SIGINT, _interrupted)
+    return session
+
+
+def _interrupted(number: int, _frame: object) -> NoReturn:
+    click.echo("interrupted", err=True)
+    os._exit(128 + number)
+
+
+def _tell(summary: "Summary", out: Path) -> None:
+    click.echo(
+        f"{summary.records:,} records of {summary.groups:,} groups in {summary.seconds} s: {out}"
+    )
+    if summary.unknown_kinds:
+        click.echo(f"{summary.unknown_kinds:,} records of kinds that are not read here, kept raw")
+    if summary.problems:
+        click.echo(f"{summary.problems:,} batches or records could not be read:", err=True)
+        for example in summary.examples:
+            click.echo(f"  {example}", err=True)
+        raise Exit(DAMAGED)
+    if summary.records and not summary.groups:
+        click.echo("no record is of a group: expected the log of a group coordinator", err=True)
+        raise Exit(DAMAGED)
+
+
+@app.command()
+@_out_option
+@click.option("--log", type=_path, metavar="DIR", help="Data directory with the log.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="A running server instead.")
+@click.option("--topic", default="__consumer_offsets", help="The log's topic.")
+@_master_option
+@click.option("--follow", is_flag=True, help="Go on with what is new, until Ctrl-C.")
+@click.option("--overwrite", is_flag=True, help="Replace a batch run of the same log.")
+@click.option("--report/--no-report", default=True, help="Write DIR/report.html too.")
+def run(
+    out: Path,
+    log: Path | None,
+    bootstrap: str | None,
+    topic: str,
+    master: str | None,
+    follow: bool,
+    overwrite: bool,
+    report: bool,
+) -> None:
+    """Make all tables of a log."""
+    from coordinator_pipeline.run import Source, prepare
+
+    source = Source(log, bootstrap, topic)
+    prepare(source, out, follow=follow, overwrite=overwrite)
+    if follow:
+        from coordinator_pipeline.follow import follow_log
+
+        follow_log(_session(master), source, out, lambda text: click.echo(text, err=True))
+        return
+    _run_once(source, out, master, report=report)
+
+
+def _run_once(source: "Source", out: Path, master: str | None, *, report: bool) -> None:
+    from coordinator_pipeline.run import run_batch
+
+    progress = _Progress()
+    progress.told("session")
+    session = _session(master)
+    summary = run_batch(session, source, out, progress.told)
+    if report:
+        from coordinator_pipeline.report import write_report
+        from coordinator_pipeline.store import REPORT
+
+        progress.told("report")
+        path = write_report(session, out, out / REPORT)
+    progress.done()
+    if report:
+        click.echo(f"report: {path}")
+    _tell(summary, out)
+
+
+@app.command()
+@_out_option
+@click.option("--to", type=_path, metavar="FILE", help="DIR/report.html by default.")
+@_master_option
+def report(out: Path, to: Path | None, master: str | None) -> None:
+    """Write the report of a run: one HTML file that needs nothing else."""
+    from coordinator_pipeline.store import REPORT, check_readable
+
+    check_readable(out)
+    session = _session(master)
+    from coordinator_pipeline.report import write_report
+
+    click.echo(f"report: {write_report(session, out, to or out / REPORT)}")
+
+
+@app.command()
+@click.argument("sql")
+@_out_option
+@click.option("--limit", type=click.IntRange(min=1), default=100, help="Rows to print at most.")
+@_master_option
+def query(sql: str, out: Path, limit: int, master: str | None) -> None:
+    """Ask the tables of a run in Spark's SQL; prints tab-separated rows.
+
+    SQL is as in "SELECT * FROM rebalances".
+    """
+    from coordinator_pipeline.store import check_readable
+
+    check_readable(out)
+    session = _session(master)
+    from coordinator_pipeline.export import query_rows
+
+    for line in query_rows(session, out, sql, limit):
+        click.echo(line)
+
+
+@app.command()
+@_out_option
+@click.option("--to", type=_path, required=True, metavar="DIR", help="A new directory.")
+@click.option("--format", "form", default="parquet", help="csv or parquet.")
+@click.option("--table", "tables", multiple=True, help="Only this one; may be repeated.")
+@_master_option
+def export(out: Path, to: Path, form: str, tables: tuple[str, ...], master: str | None) -> None:
+    """Write the tables of a run as they are now, each a directory of plain files."""
+    from coordinator_pipeline.export import check_export, export_tables
+    from coordinator_pipeline.store import check_readable
+
+    names = check_export(to, form, tables)
+    check_readable(out)
+    for path in export_tables(_session(master), out, to, form, names):
+        click.echo(str(path))
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """What is told in one line; Spark's own errors only where Spark was started."""
+    from coordinator_pipeline.source.errors import SourceError
+
+    if "pyspark" not in sys.modules:
+        return PipelineError, SourceError, OSError
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return PipelineError, SourceError, OSError, PySparkException, Py4JError
+
+
+def _line(error: Exception) -> str:
+    """What went wrong, without where in Java or Python."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.toString())
+    if raised := _RAISED.findall(text):
+        return str(raised[-1])
+    return next(iter(text.strip().splitlines()), type(error).__name__)
+
+
+def main() -> None:
+    """Run a command; what went wrong is one line."""
+    try:
+        code = app.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        code = 130
+    except ModuleNotFoundError as error:
+        click.echo(f"error: {without_extra(error)}", err=True)
+        code = 1
+    except Exception as error:
+        if not isinstance(error, _expected()):
+            raise
+        click.echo(f"error: {_line(error)}", err=True)
+        code = 2 if isinstance(error, WrongArguments) else 1
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Batches to rows: what a reader of the log calls, whatever way the bytes came."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from coordinator_pipeline.decode.batches import Span
+from coordinator_pipeline.decode.columns import CONTROL, Columns
+from coordinator_pipeline.decode.plain import Row, record_row, rows_to_arrow
+from coordinator_pipeline.records_schema import HISTORY_KIND, KNOWN_KINDS, RECORDS
+from coordinator_protocol.batch import LogRecord
+from coordinator_protocol.batch_records import read_records
+from coordinator_protocol.errors import Malformed
+from coordinator_protocol.vectors import Flags, Records, find_records
+
+VIEWS: Final = ("all", "commits", "groups")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of the records a reader asks for."""
+
+    schema: pa.Schema = RECORDS
+    """The columns; a part of RECORDS."""
+    view: str = "all"
+    """`commits` leaves out groups and their history, `groups` leaves out offsets. Markers, problems
+    and unknown kinds are in all views."""
+    start: int = 0
+    end: int | None = None
+    """The offsets, from `start` to before `end`."""
+
+    def keeps_kind(self, kind: int | None) -> bool:
+        """Whether the view has records of a kind."""
+        if self.view == "commits":
+            return kind not in (2, HISTORY_KIND)
+        return self.view != "groups" or kind not in (0, 1)
+
+
+class Decoder:
+    """Decodes the batches of one log partition."""
+
+    def __init__(self, wanted: Wanted, log_partition: int, incarnation: int = 0) -> None:
+        self._wanted = wanted
+        self._identity = {"log_partition": log_partition, "incarnation": incarnation}
+
+    def decode(self, buffer: bytes, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
+        """The records of batches, in their order."""
+        records, unusual = find_records(buffer, spans)
+        if not len(unusual):
+            yield self._decode(buffer, spans, records)
+            return
+        first = 0
+        for number in unusual.tolist():
+            if first < number:
+                yield from self.decode(buffer, spans[first:number])
+            yield self._one_by_one(buffer, spans[number])
+            first = number + 1
+        if first < len(spans):
+            yield from self.decode(buffer, spans[first:])
+
+    def _one_by_one(self, buffer: bytes, span: Span) -> pa.RecordBatch:
+        """The records of a batch that numpy does not understand, or that nobody does."""
+        try:
+            rows = [record_row(record) for record in _records(buffer, span)]
+        except Malformed as error:
+            first, last = span.header.base_offset, span.header.last_offset
+            missing = max(first, min(self._wanted.start, last))
+            rows = [{"log_offset": missing, "problem": str(error)}]
+        return self._arrow([row for row in rows if self._keeps(row)])
+
+    def _decode(self, buffer: bytes, spans: Sequence[Span], records: Records) -> pa.RecordBatch:
+        records = records.where(self._kept(records))
+        columns = Columns(records)
+        rows = columns.build(self._wanted.schema, self._identity)
+        left = np.flatnonzero(~columns.sound)
+        if not len(left):
+            return rows
+        found: dict[int, dict[int, LogRecord]] = {}
+        plain = []
+        for batch, offset in zip(
+            records.batch[left].tolist(), records.offset[left].tolist(), strict=True
+        ):
+            if batch not in found:
+                found[batch] = {r.offset: r for r in _records(buffer, spans[batch])}
+            plain.append(record_row(found[batch][offset]))
+        order = np.arange(rows.num_rows)
+        order[left] = rows.num_rows + np.arange(len(left))
+        return pa.concat_batches([rows, self._arrow(plain)]).take(pa.array(order))
+
+    def problem(self, offset: int, text: str) -> pa.RecordBatch:
+        """The row that reports what could not be read."""
+        return self._arrow([{"log_offset": offset, "problem": text}])
+
+    def _kept(self, records: Records) -> Flags:
+        """Those in range and in the view."""
+        wanted, offset = self._wanted, records.offset
+        kept: Flags = offset >= wanted.start
+        if wanted.end is not None:
+            kept &= offset < wanted.end
+        if wanted.view != "all":
+            kind = np.where(records.key_size >= 2, records.data.int16(records.key_at), -1)
+            hidden = [kind == number for number in KNOWN_KINDS if not wanted.keeps_kind(number)]
+            # A marker's key begins like one of an offset.
+            kept &= ~np.logical_or.reduce(hidden) | (records.of_batch("attributes") & CONTROL != 0)
+        return kept
+
+    def _keeps(self, row: Row) -> bool:
+        wanted = self._wanted
+        offset = row["log_offset"]
+        in_range = wanted.start <= offset and (wanted.end is None or offset < wanted.end)
+        return in_range and wanted.keeps_kind(row.get("kind"))
+
+    def _arrow(self, rows: list[Row]) -> pa.RecordBatch:
+        return rows_to_arrow([row | self._identity for row in rows], self._wanted.schema)
+
+
+def _records(buffer: bytes, span: Span) -> list[LogRecord]:
+    return read_records(span.header, buffer, span.position)

@@ -1,0 +1,132 @@
+"""Ends of topic partitions: from the headers of their own batches, or asked of a server.
+
+Of a log there is one row for the last batch of each minute, which is all that lag needs; one that
+is still written may have several for the minute that goes on: the last one counts.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from coordinator_pipeline.decode.plain import EARLIEST_MS, LATEST_MS
+from coordinator_pipeline.source.errors import SourceError
+from coordinator_pipeline.source.fetch import Client
+from coordinator_protocol.batch import HEADER_BYTES, BatchHeader, read_header
+from coordinator_protocol.errors import Malformed
+
+EndOffset = tuple[datetime, str, int, int, str]
+"""ts, topic, partition, end_offset, source: a row of the table."""
+
+_DIRECTORY: Final = re.compile(r"(.+)-(\d+)")
+_SEGMENT: Final = re.compile(r"\d{20}\.log")
+_MINUTE_MS: Final = 60_000
+
+
+class TopicEnds:
+    """Ends in a data directory, read on from where the last look has stopped."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._partitions: dict[Path, _Partition] = {}
+
+    def new(self) -> list[EndOffset]:
+        """Of all topics but internal ones, for the minutes that changed since the last look.
+
+        A log that vanishes is left out.
+        """
+        rows: list[EndOffset] = []
+        for path in sorted(self._directory.iterdir()):
+            match = _DIRECTORY.fullmatch(path.name)
+            if match and not match[1].startswith("__") and path.is_dir():
+                mine = self._partitions.setdefault(path, _Partition(path))
+                rows += (
+                    (datetime.fromtimestamp(at / 1000, UTC), match[1], int(match[2]), end, "log")
+                    for at, end in mine.new()
+                )
+        return rows
+
+
+def from_directory(directory: Path) -> list[EndOffset]:
+    """All there is now."""
+    return TopicEnds(directory).new()
+
+
+class _Partition:
+    """A topic partition's log, and how far it has been read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._newest = 0
+        self._segment = ""
+        self._at = 0
+        self._last = 0, b""
+        """Where the last batch in the segment begins, and its header."""
+
+    def new(self) -> list[tuple[int, int]]:
+        """Time and end of the last batch of each minute that has any since the last look."""
+        last: dict[int, tuple[int, int]] = {}
+        names = self._names()
+        if names and names[-1] < self._segment:
+            self._segment = ""
+        for name in names:
+            if name < self._segment:
+                continue
+            if name != self._segment:
+                self._begin(name)
+            for header in self._headers(self._path / name):
+                # A client stamps its records as it likes; an end never comes before an older one.
+                self._newest = max(self._newest, min(header.max_timestamp, LATEST_MS), EARLIEST_MS)
+                last[self._newest // _MINUTE_MS] = (self._newest, header.last_offset + 1)
+        return list(last.values())
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(p.name for p in self._path.iterdir() if _SEGMENT.fullmatch(p.name))
+        except FileNotFoundError:
+            return []
+
+    def _begin(self, segment: str) -> None:
+        self._segment, self._at, self._last = segment, 0, (0, b"")
+
+    def _headers(self, segment: Path) -> Iterator[BatchHeader]:
+        """Of whole batches not read yet, in order; what is torn or damaged ends them."""
+        try:
+            with segment.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                at, raw = self._last
+                file.seek(at)
+                if file.read(len(raw)) != raw:
+                    # The topic was created anew, or the log cut or compacted.
+                    self._begin(segment.name)
+                while size - self._at >= HEADER_BYTES:
+                    file.seek(self._at)
+                    raw = file.read(HEADER_BYTES)
+                    header = read_header(raw)
+                    if header.size > size - self._at:
+                        return
+                    self._last = self._at, raw
+                    self._at += header.size
+                    yield header
+        except (FileNotFoundError, Malformed):
+            return
+
+
+def from_bootstrap(address: str, partitions: Sequence[tuple[str, int]]) -> list[EndOffset]:
+    """Ask a server with ListOffsets; what it does not know is left out."""
+    rows: list[EndOffset] = []
+    topics = sorted({topic for topic, _ in partitions})
+    for topic in topics:
+        with closing(Client(address, topic)) as client:
+            try:
+                known = set(client.led())
+            except SourceError:
+                continue
+            wanted = sorted(known & {number for name, number in partitions if name == topic})
+            ends = [(number, client.bounds(number).end) for number in wanted]
+        now = datetime.now(UTC)
+        rows += [(now, topic, number, end, "list_offsets") for number, end in ends]
+    return rows

@@ -1,0 +1,182 @@
+"""A batch run: the log as it is now, to Parquet, to tables."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyspark.sql import DataFrame, SparkSession
+
+from coordinator_pipeline.asking import plan_for
+from coordinator_pipeline.bronze import Bronze, File, is_small, look, portions, read
+from coordinator_pipeline.end_offsets import EndOffset, from_bootstrap, from_directory
+from coordinator_pipeline.errors import PipelineError, WrongArguments
+from coordinator_pipeline.gold import Gold
+from coordinator_pipeline.source.datasource import LogReader, open_log
+from coordinator_pipeline.source.errors import SourceError
+from coordinator_pipeline.source.listing import open_segments
+from coordinator_pipeline.source.options import parse
+from coordinator_pipeline.store import RECORDS, Store, begin_run, read_run, save_run, write_rows
+from coordinator_pipeline.tables import END_OFFSETS
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the log is: a directory or the address of a server."""
+
+    log: Path | None = None
+    bootstrap: str | None = None
+    topic: str = "__consumer_offsets"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """For the data source."""
+        if (self.log is None) == (self.bootstrap is None):
+            raise WrongArguments("expected one of --log DIR and --bootstrap HOST:PORT")
+        where = {"path": str(self.log)} if self.log else {"bootstrap": str(self.bootstrap)}
+        return where | {"topic": self.topic}
+
+    def check(self) -> None:
+        """Look whether there is a log, before anything is made or started.
+
+        Raises:
+            PipelineError: there is none, it may not be read, or no server answers.
+        """
+        flag = "--log" if self.options.get("path") else "--bootstrap"
+        try:
+            numbers = open_log(parse(self.options)).partitions()
+            if self.log is not None:
+                for number in numbers:
+                    with open_segments(self.log / f"{self.topic}-{number}"):
+                        pass
+        except SourceError as error:
+            raise PipelineError(f"{flag}: {error}") from None
+
+
+@dataclass
+class Summary:
+    """What a run has found; goes into run.json."""
+
+    records: int = 0
+    groups: int = 0
+    problems: int = 0
+    """Batches and records that could not be read or decoded."""
+    unknown_kinds: int = 0
+    seconds: float = 0.0
+    examples: list[str] = field(default_factory=list)
+    """What some of the problems were."""
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """For JSON."""
+        return dict(vars(self))
+
+
+_COUNT = """
+SELECT count_if(problem IS NULL) AS records, count(DISTINCT group_id) AS groups,
+       count(problem) AS problems,
+       count_if(kind NOT IN (0, 1, 2, 32766) AND NOT is_control) AS unknown_kinds
+FROM {records}
+"""
+
+
+def summarize(spark: SparkSession, records: DataFrame) -> Summary:
+    """Count what is in `records`."""
+    row = spark.sql(_COUNT, records=records).first()
+    assert row is not None
+    found = Summary(row["records"], row["groups"], row["problems"], row["unknown_kinds"])
+    if found.problems:
+        bad = records.where("problem IS NOT NULL").select("log_partition", "log_offset", "problem")
+        found.examples = [
+            f"partition {one['log_partition']}, offset {one['log_offset']}: {one['problem']}"
+            for one in bad.orderBy("log_partition", "log_offset").limit(5).collect()
+        ]
+    return found
+
+
+def prepare(
+    source: Source, directory: Path, *, follow: bool = False, overwrite: bool = False
+) -> None:
+    """Check what can be checked before Spark is started, and take the output directory.
+
+    Raises:
+        PipelineError: there is no log, or the directory has something else.
+    """
+    source.check()
+    begin_run(directory, source_form(source), follow=follow, again=overwrite)
+
+
+def run_batch(
+    spark: SparkSession,
+    source: Source,
+    directory: Path,
+    told: Callable[[str], None],
+) -> Summary:
+    """Read everything, write all tables into a directory that `prepare` has taken."""
+    began = time.monotonic()
+    store, bronze = Store(spark, directory), Bronze(directory)
+    told(END_OFFSETS.name)
+    ranges = LogReader(parse(source.options)).ranges()
+    # Of the same moment: what is produced while records are read is nobody's lag.
+    ends = [] if source.log is None else from_directory(source.log)
+    told(RECORDS)
+    new = bronze.write(spark, source.options, ranges, 0)
+    records = read(spark, new)
+    is_few = is_small(new)
+    plan_for(spark, few=is_few)
+    if is_few:
+        records = records.coalesce(1).persist()
+    if source.bootstrap is not None:
+        ends = from_bootstrap(source.bootstrap, committed_partitions(new))
+    write_ends(directory, ends, 0)
+    known = store.table(END_OFFSETS.name) if ends else None
+    Gold(store, 0, told).make(new, records, known)
+    summary = summarize(spark, records)
+    if is_few:
+        records.unpersist()
+    summary.seconds = round(time.monotonic() - began, 1)
+    finish(directory, summary)
+    return summary
+
+
+def committed_partitions(files: Sequence[File]) -> list[tuple[str, int]]:
+    """Topic partitions of which offsets were committed."""
+    commits = ds.field("kind").isin([0, 1]) & ~ds.field("topic").is_null()
+    found: set[tuple[str, int]] = set()
+    for some in portions(files):
+        rows = look(some, ["topic", "partition"], commits)
+        distinct = rows.group_by(["topic", "partition"]).aggregate([]).to_pylist()
+        found.update((row["topic"], row["partition"]) for row in distinct)
+    return sorted(found)
+
+
+def write_ends(directory: Path, ends: Sequence[EndOffset], batch: int) -> None:
+    """Write the rows of `end_offsets` of a batch."""
+    schema = pa.schema(
+        [
+            ("ts", pa.timestamp("us", tz="UTC")),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("end_offset", pa.int64()),
+            ("source", pa.string()),
+        ]
+    )
+    rows = [dict(zip(schema.names, end, strict=True)) for end in ends]
+    write_rows(directory / END_OFFSETS.name, pa.Table.from_pylist(rows, schema=schema), batch)
+
+
+def source_form(source: Source) -> Mapping[str, str]:
+    """For run.json."""
+    where = {"log": str(source.log.resolve())} if source.log else {"bootstrap": source.bootstrap}
+    return {name: str(value) for name, value in where.items()} | {"topic": source.topic}
+
+
+def finish(directory: Path, summary: Summary) -> None:
+    """Note in run.json that all tables are there."""
+    ended = datetime.now(UTC).isoformat(timespec="seconds")
+    run = read_run(directory) | {"state": "complete", "ended": ended, "summary": summary.form}
+    save_run(directory, run)

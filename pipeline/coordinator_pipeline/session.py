@@ -1,0 +1,102 @@
+"""The Spark session of a run, with the data source `coordinator_log` registered."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from coordinator_pipeline.errors import PipelineError
+from coordinator_pipeline.java import java_home
+from coordinator_pipeline.source.datasource import register
+
+DEFAULT_MASTER: Final = "local[*]"
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
+
+
+def open_session(
+    master: str | None = None, *, partitions: int | None = None, name: str = "coordinator-pipeline"
+) -> SparkSession:
+    """A session; `partitions` is how many tasks a shuffle has, by default two for each core.
+
+    A master of None is spark-submit's, else `local[*]`. A session that runs already is taken as it
+    is: its master, memory and interpreter were fixed when it began.
+
+    Raises:
+        PipelineError: there is no Java, or Spark does not start.
+    """
+    running = SparkSession.getActiveSession()
+    if running is None:
+        _prepare_environment()
+        running = _start(master, name)
+    cores = int(running.sparkContext.defaultParallelism)
+    running.conf.set("spark.sql.shuffle.partitions", str(partitions or max(2, 2 * cores)))
+    running.conf.set("spark.sql.session.timeZone", "UTC")
+    running.conf.set("spark.sql.sources.partitionOverwriteMode", "static")
+    running.sparkContext.setLogLevel("OFF")
+    # It writes a wrong query's error, which is told in a line of our own, as a page of JSON.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    # A batch that fails is told by its query.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    register(running)
+    return running
+
+
+def _start(master: str | None, name: str) -> SparkSession:
+    builder = SparkSession.builder.appName(name)
+    given = "spark.master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "") or _submitted()
+    if master or not given:
+        builder = builder.master(master or DEFAULT_MASTER)
+    for key, value in _SETTINGS.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise PipelineError(
+            f"Spark did not start (master {master or DEFAULT_MASTER!r}): {reason}"
+        ) from None
+
+
+_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "false",
+    "spark.sql.parquet.compression.codec": "snappy",
+    # What is kept by group stays so: nothing that is made of it by group is shuffled.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
+    # Days are few: a file is open for each, rather than all rows sorted by day.
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+    # A list of files is had sooner here than by a job.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # Following, every batch has the same queries: they are compiled once.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # Runs are short: the second compiler takes more than it gives. Executors have it.
+    "spark.driver.extraJavaOptions": (
+        f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} -XX:TieredStopAtLevel=1"
+        " -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
+    ),
+    "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
+}
+
+
+def _submitted() -> bool:
+    """Whether spark-submit has started this process and chosen the master."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _prepare_environment() -> None:
+    """Workers run this interpreter and find this package; Java is one that Spark runs on."""
+    if home := java_home():
+        os.environ["JAVA_HOME"] = str(home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)

@@ -1,0 +1,119 @@
+"""What a batch of new records changes: the groups and the ten minutes that are made again.
+
+A group changes with its own records; with a marker, which ends the transactions of its producer;
+with a newer incarnation of its log partition, which makes older records void; and its lag with a
+later end of a topic in a minute.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from coordinator_pipeline.bronze import File, look, of_partitions, portions
+from coordinator_pipeline.end_offsets import EndOffset
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+WINDOW_SECONDS: Final = 600
+"""Of `hot_partitions`."""
+COLUMNS: Final = ["group_id", "log_partition", "ts"]
+
+
+def window_of(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The begin of each time's window, in seconds since 1970."""
+    begins = pc.floor_temporal(times, WINDOW_SECONDS, "second", calendar_based_origin=False)
+    return pc.cast(begins, pa.timestamp("s", tz="UTC")).cast(pa.int64())
+
+
+@dataclass
+class Touched:
+    """Keys of rows that are made again."""
+
+    groups: set[str] = field(default_factory=set)
+    windows: set[int] = field(default_factory=set)
+    """Begin of each, in seconds since 1970."""
+    partitions: set[int] = field(default_factory=set)
+    """Of the log, in which the groups are."""
+
+    def add(self, rows: pa.Table) -> None:
+        """Take in rows with COLUMNS."""
+        self.partitions.update(pc.unique(rows["log_partition"]).to_pylist())
+        self.groups.update(pc.unique(rows["group_id"].drop_null()).to_pylist())
+        self.windows.update(pc.unique(window_of(rows["ts"].drop_null())).to_pylist())
+
+    def table(self, batch: int) -> pa.Table:
+        """For the table `touched`."""
+        keys = [("group", key) for key in sorted(self.groups)]
+        keys += [("window", str(key)) for key in sorted(self.windows)]
+        return pa.table(
+            {
+                "unit": pa.array([unit for unit, _ in keys], pa.string()),
+                "key": pa.array([key for _, key in keys], pa.string()),
+                "batch": pa.array([batch] * len(keys), pa.int64()),
+            }
+        )
+
+
+def touched_by(
+    new: Sequence[File], everything: Sequence[File], ends: Iterable[EndOffset]
+) -> Touched:
+    """What new files and new ends of topics change among all files, the new ones included."""
+    found = Touched()
+    for some in portions(new):
+        found.add(look(some, COLUMNS))
+    old = set(everything) - set(new)
+    if old:
+        for files, where in (*_ended(new, everything), *_void(new, old)):
+            for some in portions(files):
+                found.add(look(some, COLUMNS, where))
+    for group, number in _behind(everything, ends):
+        found.groups.add(group)
+        found.partitions.add(number)
+    return found
+
+
+def _ended(
+    new: Sequence[File], everything: Sequence[File]
+) -> Iterator[tuple[list[File], ds.Expression]]:
+    """Records of transactions that a marker in the new files may have ended."""
+    markers = look(new, ["log_partition", "producer_id"], ds.field("is_control"))
+    for number in pc.unique(markers["log_partition"]).to_pylist():
+        mine = markers.filter(pc.equal(markers["log_partition"], number))
+        producers = pc.unique(mine["producer_id"])
+        where = ds.field("is_txn") & ds.field("producer_id").isin(producers)
+        yield of_partitions(everything, [number]), where
+
+
+def _void(new: Sequence[File], old: Iterable[File]) -> Iterator[tuple[list[File], ds.Expression]]:
+    """Records that a newer incarnation in the new files has made void."""
+    for one in new:
+        if one.incarnation and one.rows:
+            where = ds.field("log_offset") >= one.first
+            older = [each for each in old if each.incarnation < one.incarnation]
+            yield of_partitions(older, [one.log_partition]), where
+
+
+def _behind(everything: Sequence[File], ends: Iterable[EndOffset]) -> Iterator[tuple[str, int]]:
+    """Groups that commit in the minute of a new end or later, and their log partitions."""
+    first: dict[tuple[str, int], datetime] = {}
+    for ts, topic, partition, _, _ in ends:
+        minute = ts.replace(second=0, microsecond=0)
+        first[topic, partition] = min(minute, first.get((topic, partition), minute))
+    if not first:
+        return
+    begin = pa.scalar(min(first.values()), pa.timestamp("us", tz="UTC"))
+    topics = pa.array(sorted({topic for topic, _ in first}))
+    where = (ds.field("ts") >= begin) & ds.field("topic").isin(topics)
+    keys = ["group_id", "log_partition", "topic", "partition"]
+    late = [one for one in everything if one.times and one.times[1] >= begin.as_py()]
+    for some in portions(late):
+        rows = look(some, [*keys, "ts"], where)
+        for row in rows.group_by(keys).aggregate([("ts", "max")]).to_pylist():
+            since = first.get((row["topic"], row["partition"]))
+            if since is not None and row["ts_max"] >= since and row["group_id"] is not None:
+                yield row["group_id"], row["log_partition"]
