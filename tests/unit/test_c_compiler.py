@@ -26,7 +26,7 @@ def test_nothing_is_missing_where_a_compiler_and_the_headers_are(tmp_path: Path)
 def compiled() -> set[Path]:
     """The modules that `make compiled` makes C of."""
     text = (ROOT / "pyproject.toml").read_text()
-    hook = tomllib.loads(text)["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]
+    hook = tomllib.loads(text)["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
     found = {path for pattern in hook["include"] for path in ROOT.glob(pattern.lstrip("/"))}
     assert found
     return {
