@@ -111,7 +111,7 @@ def heartbeat() -> Work:
 def renewal() -> Work:
     """What a repeated heartbeat is."""
     group, _ = _group()
-    work = partial(group.renew, _heartbeat(), 1)
+    work = partial(group.renew, stored.member_id(3), None, 1, 1)
     assert work()
     return work
 

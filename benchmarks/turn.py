@@ -102,11 +102,11 @@ class Client:
     def give(self, chunk: bytes) -> bytes:
         """Hand over bytes; what is answered at once."""
         now_ms = time.monotonic_ns() // 1_000_000
-        answers = self._session.repeat(chunk, now_ms)
-        if answers is not None:
-            return answers
-        self._session.receive(chunk, now_ms)
-        return b"".join(self._session.take())
+        responses, rest = self._session.express(chunk, now_ms)
+        if rest < len(chunk):
+            self._session.receive(chunk[rest:], now_ms)
+            responses += b"".join(self._session.take())
+        return responses
 
     async def ask(self, chunk: bytes) -> bytes:
         """Hand over one request and wait for its answer."""

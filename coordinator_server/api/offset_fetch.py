@@ -29,6 +29,7 @@ from coordinator_protocol.offset_answers import (
     fetched_group,
     fetched_in_pieces,
 )
+from coordinator_protocol.offset_fetch_reader import read_offset_fetch
 from coordinator_server.api.call import Call
 from coordinator_server.api.chunked_work import InTurns
 from coordinator_server.api.refusals import not_authorized
@@ -36,7 +37,7 @@ from coordinator_server.api.services import Services
 from coordinator_server.api.streaming_response import ArrayAnswer, around
 from coordinator_server.group.effects import Fetched, FetchedTopic, Refuse, Result, unpacked
 from coordinator_server.group.events import FetchOffsets
-from coordinator_server.ports import Operation, Resource
+from coordinator_server.ports import Caller, Operation, Resource
 from coordinator_server.runtime.ticket import CallbackTicket
 
 FIRST_WITH_GROUP_ERROR: Final = 2
@@ -84,59 +85,34 @@ def handle(call: Call, request: OffsetFetchRequest, services: Services) -> None:
         Batch(call, queries, request.require_stable, services)
 
 
-def again(call: Call, request: OffsetFetchRequest, services: Services) -> "Again | None":
-    """What serves the request once more, if it names the topics of one group."""
-    queries = _queries(call.version, request)
-    if call.version < FIRST_FLEXIBLE or len(queries) != 1:
+def express(
+    buffer: bytes,
+    body: int,
+    end: int,
+    version: int,
+    caller: Caller,
+    _now_ms: int,
+    services: Services,
+) -> bytes | None:
+    """Fetch the offsets of one group from the bytes of the request; see registry.Express."""
+    if version < FIRST_FLEXIBLE:
         return None
-    group_id, topics = queries[0]
-    if not topics or is_long(topics):
+    asked = read_offset_fetch(buffer, body, end, version)
+    if asked is None:
         return None
-    return Again(call, group_id, topics, request.require_stable, services)
-
-
-class Again:
-    """The same question once more: it is not decoded, and what is as it was not written again."""
-
-    __slots__ = (
-        "_ask",
-        "_body",
-        "_caller",
-        "_found",
-        "_group_id",
-        "_services",
-        "_topics",
-        "_write",
-    )
-
-    def __init__(
-        self, call: Call, group_id: str, topics: Topics, require_stable: bool, services: Services
-    ) -> None:
-        self._caller = call.caller
-        self._group_id = group_id
-        self._topics = topics
-        self._services = services
-        event = FetchOffsets(None, topics, require_stable)
-        self._ask = services.coordinator.fetching(group_id, event)
-        self._write = partial(_body, call.version)
-        self._found: Offsets | None = None
-        self._body = b""
-
-    def __call__(self, _now_ms: int, _times: int) -> bytes | None:
-        """What the group has now; None: `handle` has to find the answer."""
-        allowed, caller = self._services.authorizer.allowed, self._caller
-        if not allowed(caller, _DESCRIBE, _GROUP, self._group_id):
+    group_id, topics, require_stable = asked
+    allowed = services.authorizer.allowed
+    if not allowed(caller, _DESCRIBE, _GROUP, group_id):
+        return None
+    if topics is not None and is_long(topics):
+        return None
+    offsets = services.coordinator.fetched(group_id, FetchOffsets(None, topics, require_stable))
+    if offsets is None or (topics is None and is_long(offsets)):
+        return None
+    for topic, _ in offsets:
+        if not allowed(caller, _DESCRIBE, _TOPIC, topic):
             return None
-        for topic, _ in self._topics:
-            if not allowed(caller, _DESCRIBE, _TOPIC, topic):
-                return None
-        found = self._ask()
-        if found is None:
-            return None
-        if found != self._found:
-            self._found = found
-            self._body = self._write([Found(self._group_id, found)])
-        return self._body
+    return _body(version, [Found(group_id, offsets)])
 
 
 class Batch:

@@ -18,7 +18,8 @@ from coordinator_protocol.api_keys import ApiKey
 from coordinator_protocol.codec import request_decoder, response_encoder, response_parts_encoder
 from coordinator_protocol.headers import is_flexible, response_header_version
 from coordinator_server.api.call import Call
-from coordinator_server.ports import Operation, Resource
+from coordinator_server.api.services import Services
+from coordinator_server.ports import Caller, Operation, Resource
 
 
 class Handling(Enum):
@@ -81,13 +82,24 @@ REGISTRY = {int(api.key): api for api in _ROWS}
 """By API key."""
 
 
-class Again(Protocol):
-    """A request whose bytes have come before, but for the correlation id."""
+class Express(Protocol):
+    """Serves the usual form of a request straight from its bytes, without decoding a message."""
 
-    def __call__(self, now_ms: int, times: int) -> bytes | None:
-        """The body that answers each of so many; None: nothing has happened yet.
+    def __call__(
+        self,
+        buffer: bytes,
+        body: int,
+        end: int,
+        version: int,
+        caller: Caller,
+        now_ms: int,
+        services: Services,
+    ) -> bytes | None:
+        """The body of the response to the request whose body is buffer[body:end].
 
-        As long as it is the same, it is the same object.
+        None leaves the request to `handle`: it is unusual, or is not simply accepted. Nothing has
+        happened then. Raises IndexError, struct.error or ValueError, before anything has happened,
+        for bytes that make no such request.
         """
         ...
 
@@ -124,17 +136,16 @@ class Route:
     """Everything a session needs for one version of an API."""
 
     __slots__ = (
-        "again",
         "api",
         "api_key",
         "decode",
         "encode",
         "encode_parts",
+        "express",
         "handle",
         "is_async",
         "is_flexible",
         "later",
-        "may_be_familiar",
         "refuse",
         "tags",
         "version",
@@ -154,12 +165,10 @@ class Route:
         self.handle: Callable[..., Any] = module.handle
         self.is_async = inspect.iscoroutinefunction(module.handle)
         self.refuse: Callable[..., Any] = module.refuse
-        self.again: Callable[..., Again | None] | None = getattr(module, "again", None)
-        """Makes of a request what serves the same bytes of the same connection once more."""
+        self.express: Express | None = getattr(module, "express", None)
         self.later: Callable[..., Later] | None = getattr(module, "Later", None)
         """Made of a request, its frame and where its body begins; raises ValueError if it is none
         of those that can be recognised."""
-        self.may_be_familiar = self.again is not None or self.later is not None
         self.tags = b"\0" if response_header_version(api.key, version) else b""
         """What stands between correlation id and body."""
 

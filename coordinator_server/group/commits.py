@@ -119,7 +119,7 @@ def takes_again(group: GroupMemory, repeat: RepeatedCommit, ctx: Context) -> boo
         return False
     if classic.state is states.STABLE:
         # Then nobody but members may commit, and that is a sign of life like any other.
-        return renew(classic, asked, ctx.now)
+        return renew(classic, asked.member_id, asked.group_instance_id, asked.generation, ctx.now)
     if refuse_commit(classic, asked) is not None:
         return False
     if classic.state is states.PREPARING_REBALANCE:

@@ -100,12 +100,13 @@ class Group(GroupMemory):
             raise TurnFailed(event, out) from bug
         return out
 
-    def renew(self, heartbeat: Heartbeat, now: int) -> bool:
-        """Take a heartbeat that brings about nothing but a success; False: `handle` has to say.
+    def renew(self, member_id: str, instance_id: str | None, generation: int, now: int) -> bool:
+        """Take a heartbeat that only renews a session; False leaves it to `handle`.
 
-        What nearly every request is needs no Effects. A bug raises whatever it raises.
+        Nearly all heartbeats are such, and need no Effects. A bug raises any exception.
         """
-        return self.classic is not None and renew(self.classic, heartbeat, now)
+        classic = self.classic
+        return classic is not None and renew(classic, member_id, instance_id, generation, now)
 
     def fetched(self, event: FetchOffsets) -> Sequence[FetchedTopic]:
         """What `handle` would tell of an event that only asks."""

@@ -145,15 +145,15 @@ class Connection(Flushed):
         try:
             hub = self._hub
             self.active_ms = now_ms = hub.clock.monotonic_ms()
-            # Not ahead of what was put off, or of the rest of a frame in it.
-            answers = None if self._put_off else session.repeat(data, now_ms)
-            if answers is not None:
-                self._transport.write(answers)
-            elif self._put_off or not hub.turns.has_time(self, now_ms):
+            if self._put_off or not hub.turns.has_time(self, now_ms):
                 self._put_off_more(session, data)
             else:
-                session.receive(data, now_ms)
-                self._write(session)
+                responses, rest = session.express(data, now_ms)
+                if responses:
+                    self._transport.write(responses)
+                if rest < len(data):
+                    session.receive(data[rest:] if rest else data, now_ms)
+                    self._write(session)
         except (Exception, CancelledError) as error:  # noqa: BLE001 - it is this client's alone
             self.failed(error)
 

@@ -1,4 +1,4 @@
-"""Who asks on a connection, as the headers of its requests say."""
+"""Reads the headers of a connection's requests."""
 
 from typing import Final
 
@@ -6,12 +6,12 @@ from coordinator_protocol.headers import read_client_id
 from coordinator_server.api.registry import Route
 from coordinator_server.ports import Caller
 
-_CLIENT: Final = 8
+HEADER_AT: Final = 8
 """Where a header goes on behind the correlation id."""
 
 
-class Asker:
-    """Reads a header when it differs from those before; most connections have one client id."""
+class HeaderReader:
+    """Remembers the last header: most connections send one client id with all requests."""
 
     __slots__ = ("_known", "caller")
 
@@ -23,17 +23,21 @@ class Asker:
         By whether the version is flexible: then there are tagged fields among them.
         """
 
+    def known(self, route: Route) -> bytes:
+        """The bytes behind the correlation id of earlier requests; b"" before the first one."""
+        return self._known.get(route.is_flexible, b"")
+
     def body_of(self, way: Route, buffer: bytes, start: int, end: int) -> int:
         """Where the body of the request in buffer[start:end] begins. Raises Malformed."""
         known = self._known.get(way.is_flexible)
         if known is not None:
-            body = start + _CLIENT + len(known)
-            if body <= end and buffer[start + _CLIENT : body] == known:
+            body = start + HEADER_AT + len(known)
+            if body <= end and buffer[start + HEADER_AT : body] == known:
                 return body
         client_id, body = read_client_id(buffer, start, end)
         caller = self.caller
         if client_id != caller.client_id:
             self._known.clear()
             self.caller = Caller(caller.principal, caller.host, client_id, caller.listener)
-        self._known[way.is_flexible] = buffer[start + _CLIENT : body]
+        self._known[way.is_flexible] = buffer[start + HEADER_AT : body]
         return body

@@ -1,8 +1,7 @@
 """A connection's conversation, without any input or output of its own: bytes in, bytes out.
 
-As in Kafka one request of a connection is in progress at a time: what comes behind it waits, so
-answers leave in the order of the requests. What cannot be understood ends the connection, after
-the requests before it have been answered; `ended` then says why.
+As in Kafka one request of a connection is in progress at a time, so responses leave in the order of
+the requests. An unreadable request ends the connection behind them; `ended` then says why.
 """
 
 from asyncio import CancelledError
@@ -27,9 +26,10 @@ from coordinator_server.net.body_limits import (
     size_limit_named,
 )
 from coordinator_server.net.context import SessionContext, Shell
+from coordinator_server.net.express import serve_express
 from coordinator_server.net.familiar import Familiar
 from coordinator_server.net.request_buffer import RequestBuffer
-from coordinator_server.net.request_header import Asker
+from coordinator_server.net.request_header import HeaderReader
 from coordinator_server.net.request_lines import report_broken, report_failed, report_too_large
 from coordinator_server.net.request_timing import measure
 from coordinator_server.net.response_queue import Outbox
@@ -50,10 +50,10 @@ class Session(RequestBuffer):
     """Serves the requests of one connection."""
 
     __slots__ = (
-        "_asker",
         "_began",
         "_context",
         "_familiar",
+        "_header",
         "_is_authenticated",
         "_is_draining",
         "_is_working",
@@ -90,12 +90,12 @@ class Session(RequestBuffer):
         self._is_working = False
         self._is_draining = False
         self._is_authenticated = principal is not None
-        self._asker = Asker(Caller(principal or ANONYMOUS, host, "", listener))
+        self._header = HeaderReader(Caller(principal or ANONYMOUS, host, "", listener))
 
     # --- for the connection ---
 
     def receive(self, data: bytes, now_ms: int) -> None:
-        """Take a chunk of bytes that came at `now_ms`, and serve what can be served."""
+        """Take a chunk of bytes that came at `now_ms`, and serve its requests."""
         if self.ended or self._broken or self._is_draining:
             return
         self._context.counters.bytes_in += len(data)
@@ -104,15 +104,15 @@ class Session(RequestBuffer):
         self._feed(data)
         self.proceed(now_ms)
 
-    def repeat(self, data: bytes, now_ms: int) -> bytes | None:
-        """The answers to a chunk of nothing but a request that has come before; counted as sent.
+    def express(self, data: bytes, now_ms: int) -> tuple[bytes, int]:
+        """Serve requests at the start of a chunk from their bytes alone; see serve_express.
 
-        None: `receive` it, nothing has happened.
+        The rest of the chunk is left to `receive`.
         """
-        familiar = self._familiar
-        if familiar is None or familiar.repeat is None or not self._is_at_rest or self._out.size:
-            return None
-        return familiar.repeat.serve(data, now_ms, self._context.counters)
+        is_usual = self._is_authenticated and self._context.faults is None
+        if not is_usual or not self._is_at_rest or self._out.size:
+            return b"", 0
+        return serve_express(data, self._header, self._services, now_ms, self._context.counters)
 
     def proceed(self, now_ms: int, most: int = MOST_AT_ONCE) -> None:
         """Serve requests until one parks, the client does not read, or `most` have been served."""
@@ -177,7 +177,7 @@ class Session(RequestBuffer):
 
     def report_failure(self, error: BaseException) -> None:
         """Write to the log that serving this session has raised."""
-        report_broken(self._context.lines, self._asker.caller, error)
+        report_broken(self._context.lines, self._header.caller, error)
 
     def abandon(self) -> None:
         """Serve nothing more: what is still to be answered is answered to nobody."""
@@ -234,11 +234,11 @@ class Session(RequestBuffer):
         self._context.lines.report(
             "session_ended",
             reason,
-            self._asker.caller.host,
+            self._header.caller.host,
             reason=reason,
             detail=detail,
-            client_id=self._asker.caller.client_id,
-            listener=self._asker.caller.listener,
+            client_id=self._header.caller.client_id,
+            listener=self._header.caller.listener,
         )
 
     # --- one request ---
@@ -250,7 +250,7 @@ class Session(RequestBuffer):
             way = ROUTES.get(buffer[start : start + 4]) or self._way(buffer, start, end)
             if way is None:
                 return
-            body = self._asker.body_of(way, buffer, start, end)
+            body = self._header.body_of(way, buffer, start, end)
             if self._memory.is_full and way.api_key in LARGE_RESPONSES:
                 self._waiting.appendleft((buffer, start, end))
                 self._behind += end - start + SIZE_BYTES
@@ -268,7 +268,7 @@ class Session(RequestBuffer):
             self.undecodable(error)
             return
         self.current = call = self._call(way, correlation_id, request)
-        if way.may_be_familiar and self._context.faults is None:
+        if way.later is not None and self._context.faults is None:
             if self._familiar is None:
                 self._familiar = Familiar()
             self._familiar.note(call, self._services, buffer, start, end, body)
@@ -287,7 +287,7 @@ class Session(RequestBuffer):
         read = later.recognise(frame)
         if read is None:
             return False
-        began, caller = _seconds(), self._asker.caller
+        began, caller = _seconds(), self._header.caller
         self.current = call = SessionCall(
             self, familiar.way, frame[8:12], caller, later.request, now_ms, began
         )
@@ -343,7 +343,7 @@ class Session(RequestBuffer):
 
     def _call(self, way: Route, correlation_id: bytes, request: Any) -> SessionCall:
         return SessionCall(
-            self, way, correlation_id, self._asker.caller, request, self._now_ms, self._began
+            self, way, correlation_id, self._header.caller, request, self._now_ms, self._began
         )
 
     def _handle(self, call: SessionCall, way: Route) -> None:

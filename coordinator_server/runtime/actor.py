@@ -105,22 +105,23 @@ class GroupActor:
             self._tenure.turn_failed(self.group.group_id, event, None, error)
             return None
 
-    def renew(self, heartbeat: Heartbeat, now: int, times: int) -> bool:
-        """Take heartbeats at once, if nothing is ahead of them and all is well with the member.
-
-        What comes `times` over at the same moment is taken by the group so often, with the same
-        result each time.
-        """
+    def renew(self, member_id: str, instance_id: str | None, generation: int, now: int) -> bool:
+        """Take a heartbeat at once, if nothing is ahead of it and it is simply accepted."""
         group = self.group
+        # As `is_settled`, without a call.
+        if (
+            self._busy
+            or self._mailbox is not None
+            or self.last_append > self._tenure.writer.durable
+        ):
+            return False
         try:
-            if not self.is_settled or not group.renew(heartbeat, now):
+            if not group.renew(member_id, instance_id, generation, now):
                 return False
-            while times > 1:
-                group.renew(heartbeat, now)
-                times -= 1
             if group.next_deadline() < self._armed_at:
                 self._arm()
         except (Exception, CancelledError) as error:  # noqa: BLE001 - the log decides
+            heartbeat = Heartbeat(None, member_id, instance_id, generation)
             self._tenure.turn_failed(group.group_id, heartbeat, None, error)
             return False
         return True

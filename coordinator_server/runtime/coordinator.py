@@ -3,14 +3,13 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.java import PartitionOf
 from coordinator_server.group.commits import RepeatedCommit, repeated
 from coordinator_server.group.effects import FetchedTopic, Refuse
-from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat, Token
+from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Token
 from coordinator_server.group.group import Group
 from coordinator_server.group.rebalance_events import Culprit
 from coordinator_server.runtime.actor import GroupActor
@@ -97,24 +96,24 @@ class Coordinator:
         member = Culprit(member_id, group_instance_id, client_id, client_host)
         tell_refused(self.world, group_id, api, refuse, member)
 
-    def renewal(self, group_id: str, heartbeat: Heartbeat) -> Callable[[int, int], bool]:
-        """A function of `now` and `times` that takes so many of a heartbeat, there and then.
+    def renew(
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: int
+    ) -> bool:
+        """Renew a member's session at once, at `now` in monotonic milliseconds.
 
-        True: each is answered without an error. False: nothing has happened, and `submit` has to
-        find the answers. The heartbeat's token is not looked at.
+        Returns False if the heartbeat is not simply accepted; nothing has happened then, and
+        `submit` finds the result.
         """
-        partition = self.partitions[self._partition_of[group_id]]
-        return partial(partition.renew, group_id, heartbeat)
+        actor = self.partitions[self._partition_of[group_id]].actor(group_id)
+        return actor is not None and actor.renew(member_id, instance_id, generation, now)
 
-    def fetching(
-        self, group_id: str, event: FetchOffsets
-    ) -> Callable[[], Sequence[FetchedTopic] | None]:
-        """A function that tells what a group would answer, there and then.
+    def fetched(self, group_id: str, event: FetchOffsets) -> Sequence[FetchedTopic] | None:
+        """The offsets of a group in memory; None if `submit` has to find the result.
 
-        None: `submit` has to find the answer. The event's token is not looked at.
+        The event's token is not used.
         """
-        partition = self.partitions[self._partition_of[group_id]]
-        return partial(partition.fetched, group_id, event)
+        actor = self.partitions[self._partition_of[group_id]].actor(group_id)
+        return None if actor is None else actor.fetched(event)
 
     def recommittal(self, group_id: str, asked: CommitOffsets) -> Recommittal:
         """What makes a commit once more, with other offsets; `asked` is without a token.

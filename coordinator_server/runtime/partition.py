@@ -8,8 +8,7 @@ from typing import Final
 
 from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.group.commits import RepeatedCommit
-from coordinator_server.group.effects import FetchedTopic
-from coordinator_server.group.events import Event, FetchOffsets, Heartbeat, Token
+from coordinator_server.group.events import Event, Token
 from coordinator_server.loop.task_keeper import is_cancelled
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.answering import resolve
@@ -96,18 +95,8 @@ class Partition:
                 lambda: tell_unserved(group_id, event, result, self._world),
             )
 
-    def renew(self, group_id: str, heartbeat: Heartbeat, now: int, times: int) -> bool:
-        """Take heartbeats at once, if that is all there is to them; see Coordinator."""
-        actor = self._actor(group_id)
-        return actor is not None and actor.renew(heartbeat, now, times)
-
-    def fetched(self, group_id: str, event: FetchOffsets) -> Sequence[FetchedTopic] | None:
-        """What a group tells at once; see Coordinator."""
-        actor = self._actor(group_id)
-        return None if actor is None else actor.fetched(event)
-
-    def _actor(self, group_id: str) -> GroupActor | None:
-        """The actor of a group in memory, if it may be asked."""
+    def actor(self, group_id: str) -> GroupActor | None:
+        """The actor of a group in memory; None unless the partition serves its groups now."""
         tenure = self.tenure
         if tenure is None or self.state is not _ACTIVE or not tenure.log.is_current():
             return None
@@ -122,7 +111,7 @@ class Partition:
         now: int,
     ) -> bool:
         """Take a repeated commit at once, if that can be; see Coordinator."""
-        actor = self._actor(group_id)
+        actor = self.actor(group_id)
         return actor is not None and actor.commit_again(repeat, offsets, token, now)
 
     def forget_topics(self, topics: frozenset[str]) -> None:

@@ -87,8 +87,8 @@ def _iter_plain(body: bytes, header: BatchHeader, count: int) -> Generator[LogRe
     """The records of a batch outside of transactions; returns where the last one ends.
 
     A load is made of these, so their varints of up to two bytes are read in place, for speed, as in
-    offset_commit_scanner.py; a test compares the two. `seen` gathers what has none of those: a null is odd, a
-    number of three bytes above 0x3FFF.
+    offset_commit_scanner.py; a test compares the two. `seen` gathers what has none of those: a null
+    is odd, a number of three bytes above 0x3FFF.
     """
     base_offset, base_timestamp, length = header.base_offset, header.base_timestamp, len(body)
     end = 0

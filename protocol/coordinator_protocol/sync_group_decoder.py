@@ -9,6 +9,7 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any, Final
 
 from coordinator_protocol.decoding import compact_length
+from coordinator_protocol.fields import short_text
 from coordinator_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 _FIRST_WITH_PROTOCOL: Final = 5
@@ -38,9 +39,9 @@ class LeaderSyncs:
 
     def _read(self, buffer: bytes, start: int, end: int) -> SyncGroupRequest | None:
         """None, or one of the errors above: it is not what is read here."""
-        group_id, at = _text(buffer, start)
+        group_id, at = short_text(buffer, start)
         (generation,) = _int32(buffer, at)
-        member_id, at = _text(buffer, at + 4)
+        member_id, at = short_text(buffer, at + 4)
         instance_id, at = _nullable_text(buffer, at)
         protocol_type = protocol_name = None
         if self._names_protocol:
@@ -52,7 +53,7 @@ class LeaderSyncs:
         assignments = []
         while count:
             count -= 1
-            assigned, at = _text(buffer, at)
+            assigned, at = short_text(buffer, at)
             size, at = compact_length(buffer, at)
             tags = at + size
             if size < 0 or buffer[tags]:
@@ -72,14 +73,5 @@ class LeaderSyncs:
         )
 
 
-def _text(buffer: bytes, at: int) -> tuple[str, int]:
-    """A compact string whose length is one byte, and the position behind it."""
-    size = buffer[at]
-    if not 0 < size < 0x80:
-        raise ValueError(size)
-    end = at + size
-    return buffer[at + 1 : end].decode(), end
-
-
 def _nullable_text(buffer: bytes, at: int) -> tuple[str | None, int]:
-    return (None, at + 1) if not buffer[at] else _text(buffer, at)
+    return (None, at + 1) if not buffer[at] else short_text(buffer, at)

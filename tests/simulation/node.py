@@ -183,14 +183,16 @@ class Node:
         """What needs no turn has none, as if it had come before; so has every other commit."""
         now = self._clock.monotonic_ms()
         if isinstance(event, FetchOffsets):
-            found = self.coordinator.fetching(group, event)()
+            found = self.coordinator.fetched(group, event)
             if found is not None:
                 assert isinstance(event.token, Ticket)
                 event.token.resolve(Fetched(found))
                 return
         if isinstance(event, CommitOffsets) and self._commit_again(group, event, now):
             return
-        if isinstance(event, Heartbeat) and self.coordinator.renewal(group, event)(now, 1):
+        if isinstance(event, Heartbeat) and self.coordinator.renew(
+            group, event.member_id, event.group_instance_id, event.generation, now
+        ):
             assert isinstance(event.token, Ticket)
             event.token.resolve(DONE)
         else:

@@ -99,11 +99,10 @@ class Conversation:
         """Have the session receive chunks, one after the other."""
         for number, chunk in enumerate(chunks):
             self._sent += b"".join(self.session.take())
-            repeated = self.session.repeat(chunk, number)
-            if repeated is None:
-                self.session.receive(chunk, number)
-            else:
-                self._sent += repeated
+            responses, rest = self.session.express(chunk, number)
+            self._sent += responses
+            if rest < len(chunk):
+                self.session.receive(chunk[rest:], number)
 
     def answers(self) -> list[bytes]:
         """What has been answered since the last call, frame by frame."""

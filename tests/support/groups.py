@@ -16,7 +16,7 @@ from coordinator_server.api.registry import route
 from coordinator_server.api.services import Services
 from coordinator_server.clock import ManualClock
 from coordinator_server.group.effects import FetchedTopic, Refuse, Result
-from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat, Token
+from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Token
 from coordinator_server.group.rebalance_events import Culprit
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.runtime.coordinator import GroupList, ListedGroup
@@ -66,15 +66,13 @@ class FakeCoordinator:
         """Note it."""
         self.refused.append((group_id, api, refuse, Culprit(*member)))
 
-    def renewal(self, _group_id: str, _heartbeat: Heartbeat) -> Callable[[int, int], bool]:
+    def renew(self, *_: Any) -> bool:
         """Leave every heartbeat to `submit`."""
-        return lambda _now, _times: False
+        return False
 
-    def fetching(
-        self, _group_id: str, _event: FetchOffsets
-    ) -> Callable[[], Sequence[FetchedTopic] | None]:
-        """Leave every question to `submit`."""
-        return lambda: None
+    def fetched(self, _group_id: str, _event: FetchOffsets) -> Sequence[FetchedTopic] | None:
+        """Leave every OffsetFetch to `submit`."""
+        return None
 
     def recommittal(self, _group_id: str, _asked: CommitOffsets) -> FakeRecommittal:
         """Leave every commit to `submit`."""

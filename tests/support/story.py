@@ -220,7 +220,10 @@ class Story(Callers):
         """Hand an event to the group, deliver what it answers, and check everything."""
         effects = self.group.handle(event, self.context())
         if isinstance(event, Heartbeat):
-            assert self.group.renew(event, self.now) is (effects.replies[0].result is DONE)
+            renewed = self.group.renew(
+                event.member_id, event.group_instance_id, event.generation, self.now
+            )
+            assert renewed is (effects.replies[0].result is DONE)
         if isinstance(event, CommitOffsets):
             self._commit_again(event, effects)
         if isinstance(event, FetchOffsets):

@@ -304,7 +304,7 @@ async def test_a_repeated_request_does_not_overtake_one_that_was_put_off(
     start: Start, monkeypatch: pytest.MonkeyPatch, cut: int | None
 ) -> None:
     world = await start()
-    monkeypatch.setattr(FakeCoordinator, "renewal", lambda *_: lambda _now, _times: True)
+    monkeypatch.setattr(FakeCoordinator, "renew", lambda *_: True)
     wire, connection = Wire(), Connection(world.server._hub, "PLAINTEXT")
     connection.connection_made(cast("asyncio.Transport", wire))
     for number in range(3):

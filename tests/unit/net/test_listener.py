@@ -35,7 +35,7 @@ async def test_every_listener_is_known_by_its_name(
         client = await world.connect(name)
         client.send(heartbeat(1))
         await client.receive()
-    assert seen == ["INSIDE", "OUTSIDE"]
+    assert list(dict.fromkeys(seen)) == ["INSIDE", "OUTSIDE"]
 
 
 async def test_a_listener_on_all_interfaces_is_reached_over_ipv4(start: Start) -> None:

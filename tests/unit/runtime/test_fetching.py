@@ -12,7 +12,7 @@ from tests.unit.runtime.test_holding import stable
 
 
 def told(office: Office, group_id: str = "group") -> Sequence[FetchedTopic] | None:
-    return office.coordinator.fetching(group_id, FetchOffsets(None, None, True))()
+    return office.coordinator.fetched(group_id, FetchOffsets(None, None, True))
 
 
 async def test_what_is_committed_is_told(office: Office) -> None:

@@ -10,8 +10,8 @@ from tests.unit.runtime.test_holding import stable
 
 def renew(office: Office, member: Member, generation: int | None = None) -> bool:
     sent = member.generation if generation is None else generation
-    heartbeat = Heartbeat(None, member.member_id, member.instance, sent)
-    return office.coordinator.renewal("group", heartbeat)(office.clock.monotonic_ms(), 1)
+    now = office.clock.monotonic_ms()
+    return office.coordinator.renew("group", member.member_id, member.instance, sent, now)
 
 
 async def test_a_renewed_session_begins_anew(office: Office) -> None:

@@ -174,12 +174,11 @@ async def test_heartbeats_commits_and_fetches_that_raise_on_the_quick_way_end_th
     office: Office, monkeypatch: Any, error: BaseException
 ) -> None:
     member = await stable(office, "group")
-    heartbeat = Heartbeat(None, member.member_id, None, 1)
     for name, call in (
-        ("renew", lambda: office.coordinator.renewal("group", heartbeat)(1, 1)),
+        ("renew", lambda: office.coordinator.renew("group", member.member_id, None, 1, 1)),
         (
             "fetched",
-            office.coordinator.fetching("group", FetchOffsets(None, None, False)),
+            lambda: office.coordinator.fetched("group", FetchOffsets(None, None, False)),
         ),
     ):
         tenure = office.tenure
