@@ -203,9 +203,11 @@ def _fetch(client: Client) -> bytes:
     return frame(ApiKey.OFFSET_FETCH, 8, request)
 
 
+SHARED = "heartbeat, 16 members over 1 connection"
 WORKS: dict[str, tuple[Callable[[Client], bytes], int]] = {
     "heartbeat, 1 in flight": (_heartbeat, 1),
     "heartbeat, 16 in flight": (lambda client: _heartbeat(client) * 16, 16),
+    SHARED: (_heartbeat, 1),
     "commit of 1 partition": (lambda client: _commit(client, 1), 1),
     "commit of 50 partitions": (lambda client: _commit(client, 50), 1),
     "fetch of 50 partitions": (_fetch, 1),
@@ -247,6 +249,8 @@ async def _requests(app: App, name: str, seconds: float, profile: cProfile.Profi
     for client in clients:
         await client.join()
     chunks = [make(client) for client in clients]
+    if name == SHARED:
+        clients = clients[:1] * CLIENTS
     await serve_all(clients, chunks)
     with costs(profile) as spent:
         while time.process_time() - spent.begin < seconds:
