@@ -23,7 +23,7 @@ from coordinator_server.api.registry import announced
 from coordinator_server.api.services import Services
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""What a client's software name and version may look like."""
+"""The form of a client's software name and version."""
 
 
 def handle(

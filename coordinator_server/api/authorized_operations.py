@@ -6,7 +6,7 @@ CLUSTER_NAME = "kafka-cluster"
 """The one name a resource of type CLUSTER has."""
 
 NOT_ASKED = -(2**31)
-"""What is answered when the client did not ask."""
+"""The value of a response whose client did not ask for operations."""
 
 SUPPORTED = {
     Resource.TOPIC: (

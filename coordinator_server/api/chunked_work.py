@@ -1,4 +1,4 @@
-"""What a request needs that is too long for one turn of the event loop."""
+"""Work of a request that is too long for one turn of the event loop."""
 
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator

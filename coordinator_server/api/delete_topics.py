@@ -30,7 +30,7 @@ ATTEMPTS = 10
 """To delete topics of which others delete some at the same time."""
 
 Key = tuple[str | None, bytes]
-"""How a client names a topic: by its name or by its id."""
+"""A topic as a client names it: by its name or by its id."""
 
 
 async def handle(

@@ -36,7 +36,7 @@ class Growth:
             await self.allowed(size)
 
     def dropped(self) -> None:
-        """What there was of the response is dropped: it is made anew, or not."""
+        """Release the memory of a response that is not sent as it is."""
         if self._asked_at:
             self._asked_at = 0
             self._may_grow(0, self._go_on)

@@ -42,7 +42,7 @@ _GROUP: Final = Resource.GROUP
 
 
 class _Commit(CallTicket):
-    """What was asked, and what of it is put before the group."""
+    """The ticket of a commit: its request, and the part of it that the group decides."""
 
     __slots__ = ("_refused", "_request", "topics")
 
@@ -50,7 +50,7 @@ class _Commit(CallTicket):
         super().__init__(call)
         self._request = request
         self._refused: dict[str, list[OffsetCommitResponsePartition]] = {}
-        """What the group is not asked for, by topic."""
+        """Partitions that are refused before the group sees the request, by topic."""
         self.topics = [
             accepted
             for topic in request.topics
@@ -61,7 +61,7 @@ class _Commit(CallTicket):
     def _accepted(
         self, topic: OffsetCommitRequestTopic, services: Services
     ) -> OffsetCommitRequestTopic:
-        """What exists of a topic and may be committed; the rest is refused."""
+        """The partitions of a topic that exist and may be committed; the others are refused."""
         name, given = topic.name, topic.partitions
         partitions, error = readable_partitions(self._call.caller, name, services)
         accepted = [each for each in given if 0 <= each.partition_index < partitions]
@@ -212,7 +212,7 @@ def _asked(
     topics: Sequence[OffsetCommitRequestTopic],
     version: int,
 ) -> CommitOffsets:
-    """What a request asks of the group, which sees these topics of it."""
+    """The event of a request, with the topics that the group decides about."""
     return CommitOffsets(
         token,
         request.member_id,

@@ -61,14 +61,14 @@ Offsets = Sequence[FetchedTopic]
 
 
 class Query(NamedTuple):
-    """What is asked of one group, whatever the version; `topics` is None for all there are."""
+    """The request for one group, in every version; `topics` of None stands for all topics."""
 
     group_id: str
     topics: Topics | None
 
 
 class Found(NamedTuple):
-    """What is answered of one group."""
+    """The offsets of one group, or its error."""
 
     group_id: str
     offsets: Offsets

@@ -1,4 +1,4 @@
-"""What Produce, Fetch and ListOffsets check before they touch a partition."""
+"""Checks of Produce, Fetch and ListOffsets before they use a partition."""
 
 from typing import NoReturn
 

@@ -46,7 +46,7 @@ class Api:
     answer at all."""
     operation: Operation | None = None
     resource: Resource | None = None
-    """What a caller needs `operation` on; some APIs need more beside it, none needs less."""
+    """The resource of `operation`; some APIs need further permissions."""
     before_authentication: bool = False
     may_park: bool = False
     """Whether an answer may wait for other clients, or for time to pass."""
@@ -113,7 +113,7 @@ class Later(ABC):
 
     @abstractmethod
     def recognise(self, chunk: bytes) -> Sequence[bytes] | None:
-        """What is read out of a chunk that is just such a request, with its length; else None."""
+        """The variable fields of a chunk that is exactly one such request with its length; or None."""
 
     @abstractmethod
     def serve(self, call: Call, read: Sequence[bytes]) -> bool:
@@ -170,11 +170,11 @@ class Route:
         """Made of a request, its frame and where its body begins; raises ValueError if it is none
         of those that can be recognised."""
         self.tags = b"\0" if response_header_version(api.key, version) else b""
-        """What stands between correlation id and body."""
+        """The bytes between correlation id and body in a response."""
 
 
 ROUTES: dict[bytes, Route] = {}
-"""What `route` has made, by API key and version as they are in a request."""
+"""The routes made so far, by the bytes of API key and version in a request."""
 
 _pack_intent: Final = Struct(">hh").pack
 
@@ -193,5 +193,5 @@ def route(api_key: int, version: int) -> Route | None:
 
 
 def announced() -> Sequence[Api]:
-    """What ApiVersions tells clients, by API key."""
+    """The APIs that ApiVersions announces, by API key."""
     return _ROWS

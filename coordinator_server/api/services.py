@@ -1,4 +1,4 @@
-"""What API modules may use; put together by `app.py`."""
+"""The parts that API modules use; `app.py` puts them together."""
 
 from typing import TYPE_CHECKING
 

@@ -15,7 +15,7 @@ Partition = TypeVar("Partition")
 
 
 def readable_partitions(caller: Caller, topic: str, services: Services) -> tuple[int, ErrorCode]:
-    """How many there are, counted from 0, and what is wrong with all others."""
+    """The number of partitions, and the error for all others."""
     if not services.authorizer.allowed(caller, _READ, _TOPIC, topic):
         return 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     known = services.image.get(topic)

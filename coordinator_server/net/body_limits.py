@@ -62,7 +62,7 @@ _LIMITS: Final = {
     int(ApiKey.DESCRIBE_GROUPS): (MOST_ELEMENTS, MOST_NAMES),
     int(ApiKey.DELETE_GROUPS): (MOST_ELEMENTS, MOST_NAMES),
 }
-"""How many elements, and of them in the outermost arrays, a request of an API may have."""
+"""The most elements of a request, and of those in its outermost arrays, by API."""
 
 _LIMITS_OF_OTHERS: Final = (MOST_ELEMENTS, MOST_ELEMENTS)
 

@@ -25,7 +25,7 @@ from coordinator_server.ports import Authenticator
 
 @dataclass(slots=True)
 class Hub:
-    """What all connections of a server share."""
+    """The state that all connections of a server share."""
 
     context: SessionContext
     authenticator: Authenticator
@@ -36,7 +36,7 @@ class Hub:
     """Decodes large requests."""
     connections: "set[Connection]" = field(default_factory=set)
     leaving: set[Leaving] = field(default_factory=set)
-    """What is still served of clients that have gone."""
+    """Sessions of disconnected clients that are still being served."""
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the last of both goes."""
     is_draining: bool = False
@@ -79,12 +79,12 @@ class Connection(Flushed):
         self._is_reading = True
         self._rests = False
         self._put_off = b""
-        """What came when the turn of the loop was over for requests."""
+        """Bytes that arrived after the time slice for requests was used up."""
         self._unsent = 0
         self._is_unread = False
         """Whether the transport has more than it should of what the client does not read."""
         self._memory: ConnectionMemory | None = None
-        """What is counted of this connection; None of one that never held much."""
+        """The memory accounting of this connection; None until it holds much."""
         self._partial = -1
         """Which frame was incomplete at the last sweep, by the frames that were complete then."""
         self._partial_ms = 0

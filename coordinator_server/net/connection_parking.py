@@ -116,4 +116,4 @@ class Crowd:
 
 
 _ONCE: Final = select.EPOLLIN | select.EPOLLONESHOT if sys.platform == "linux" else 0
-"""What has rested before is known to the poll object, which is to tell of it once more."""
+"""The events of a parked connection; the poll object reports each once and keeps the socket."""

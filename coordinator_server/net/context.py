@@ -1,4 +1,4 @@
-"""What sessions share, and what they need of the connections they belong to."""
+"""The state that sessions share, and the interface of the connection under a session."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ Report = Callable[..., None]
 
 
 class Faults(Protocol):
-    """What is to go wrong for requests, in tests of clients."""
+    """Faults injected into requests, for tests of clients."""
 
     def take(self, call: SessionCall) -> ErrorCode | Late | None:
-        """What the coming request meets.
+        """The fault of the next request.
 
         An error is answered instead of serving it; `Late` decides when it is answered; None: it is
         served as always.
@@ -28,7 +28,7 @@ class Faults(Protocol):
 
 
 class Shell(Protocol):
-    """What a session needs of the connection it belongs to."""
+    """The connection under a session."""
 
     def wake(self) -> None:
         """Call `proceed` and take what there is to send, soon: an answer came late."""
@@ -64,7 +64,7 @@ def _unreported(_event: str, **_fields: object) -> None:
 
 @dataclass(slots=True)
 class SessionContext:
-    """What all sessions share."""
+    """The state that all sessions share."""
 
     services: Services
     counters: Counters = field(default_factory=Counters)
@@ -72,7 +72,7 @@ class SessionContext:
     faults: Faults | None = None
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     lines: LineLimiter = field(init=False)
-    """Where lines go that any client can cause."""
+    """The rate-limited log of events that any client can cause."""
 
     def __post_init__(self) -> None:
         self.lines = LineLimiter(self.report, self.services.clock.monotonic_ms)

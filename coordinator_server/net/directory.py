@@ -1,4 +1,4 @@
-"""Who is where: a server that is alone, of which every answer names it, or one of several workers.
+"""The addresses of brokers: of a single server, or of one of several workers.
 
 Clients look the coordinator up among Metadata's nodes, so id, host and port have to be the same
 in Metadata, FindCoordinator and DescribeCluster.

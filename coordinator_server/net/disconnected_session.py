@@ -17,7 +17,7 @@ from coordinator_server.net.session import Session
 from coordinator_server.net.session_call import LateCall
 
 LONGEST_SECONDS: Final = 30.0
-"""How long the requests of a client that has gone may take."""
+"""The longest time for the remaining requests of a disconnected client."""
 
 _LASTING_KEYS: Final = (
     ApiKey.PRODUCE,

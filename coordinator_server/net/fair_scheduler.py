@@ -1,4 +1,4 @@
-"""How much of a turn of the event loop requests may take, and whose turn it is.
+"""Shares each turn of the event loop among the connections that have requests.
 
 Thousands of members that join at once are thousands of sockets that are ready at once. Their
 requests are served a few milliseconds long, then everybody is looked at again: somebody's heartbeat

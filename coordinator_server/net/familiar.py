@@ -1,4 +1,4 @@
-"""What a connection asks again and again, recognised by its bytes: no more of it is decoded."""
+"""Recognises the repeated OffsetCommit of a connection by its bytes, without decoding it."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from coordinator_server.api.registry import Later, Route
 
 _LAYOUTS: Final = 8
-"""How often a connection's requests are laid out for nothing."""
+"""The number of layouts per connection that may turn out useless."""
 
 
 class Familiar:

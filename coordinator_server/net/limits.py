@@ -1,4 +1,4 @@
-"""How many connections there may be: `max.connections`, `max.connections.per.ip`, open files."""
+"""Limits of connections: `max.connections`, `max.connections.per.ip`, open files."""
 
 import resource
 from collections.abc import Callable
@@ -24,9 +24,9 @@ class ConnectionLimits:
         self._by_ip: dict[str, int] = {}
         self._max_files = _files_of_connections()
         self.most_by_files = self._max_files
-        """How many connections leave enough files for everything else."""
+        """The number of connections that leaves enough files for everything else."""
         self._unasked = 0
-        """How many may be admitted before a descriptor is asked for."""
+        """The number that is admitted without a look at the descriptor."""
 
     def admit(self, ip: str, descriptor: Callable[[], int]) -> str | None:
         """Count a connection; or the limit that forbids it.

@@ -106,7 +106,7 @@ class SocketServer:
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """The number of open connections."""
         return len(self._hub.connections)
 
     def stop_accepting(self) -> None:

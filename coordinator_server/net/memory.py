@@ -38,18 +38,18 @@ AGED_MS: Final = 5_000
 
 SENDING_GRACE_MS: Final = 5_000
 SENDING_BYTES_PER_MS: Final = 4_096
-"""How fast a reserved frame has to come while others wait: a grace period, and 4 MiB/s."""
+"""The least speed of a reserved frame while others wait: a grace period, and 4 MiB/s."""
 
 READING_GRACE_MS: Final = 60_000
 READING_BYTES_PER_MS: Final = 64
-"""How fast unread responses have to be read: a grace period, and 64 KB/s."""
+"""The least speed at which responses are read: a grace period, and 64 KB/s."""
 
 FULL_GRACE_MS: Final = 10_000
 FULL_BYTES_PER_MS: Final = 1_024
 """The same while the budget is full or somebody waits: a grace period, and 1 MiB/s."""
 
 WAITING_GRACE_MS: Final = 30_000
-"""How long connections wait that hold the memory they wait for themselves."""
+"""The longest wait of connections that hold the memory they wait for themselves."""
 
 SMALL_RESPONSE: Final = 1 << 18
 """Size of a response up to which it is encoded whatever others do."""
@@ -83,7 +83,7 @@ class MemoryBudget:
         self.holders: set[ConnectionMemory] = set()
         """The connections that hold anything that counts."""
         self._reserved = 0
-        """How many of them have room reserved for a frame."""
+        """The number of those with room reserved for a frame."""
         self._waiting: dict[ConnectionMemory, int] = {}
         """Connections with a large frame that is not read on, and since when (monotonic ms)."""
         self._paused: dict[ConnectionMemory, int] = {}
@@ -95,11 +95,11 @@ class MemoryBudget:
 
     @property
     def waiting(self) -> int:
-        """How many connections wait for memory."""
+        """The number of connections that wait for memory."""
         return len(self._waiting) + len(self._paused) + len(self._builders)
 
     def figures(self) -> ClientMemory:
-        """What the metrics tell."""
+        """The values of the metrics."""
         limit = math.inf if self.limit == UNLIMITED else self.limit
         return ClientMemory(self.used, limit, self.waiting)
 
@@ -262,7 +262,7 @@ class ConnectionMemory:
 
     @property
     def held(self) -> int:
-        """What is counted of the connection, in bytes."""
+        """The counted memory of the connection, in bytes."""
         return self._held
 
     def update(

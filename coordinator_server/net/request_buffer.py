@@ -74,7 +74,7 @@ class RequestBuffer:
         self._building = 0
         """Bytes of its response so far, while that is encoded in several turns."""
         self._broken: FrameError | None = None
-        """What is wrong with the bytes behind those that wait."""
+        """The error of the bytes behind the waiting requests."""
 
     @property
     def is_idle(self) -> bool:
@@ -118,7 +118,7 @@ class RequestBuffer:
 
     @property
     def completed(self) -> int:
-        """How many frames that came in pieces are complete: it changes with each."""
+        """The number of frames that arrived in pieces and are complete."""
         return self._splitter.completed
 
     @property

@@ -7,7 +7,7 @@ from coordinator_server.api.registry import Route
 from coordinator_server.ports import Caller
 
 HEADER_AT: Final = 8
-"""Where a header goes on behind the correlation id."""
+"""The position of the client id in a frame, behind the correlation id."""
 
 
 class HeaderReader:
@@ -28,7 +28,7 @@ class HeaderReader:
         return self._known.get(route.is_flexible, b"")
 
     def body_of(self, way: Route, buffer: bytes, start: int, end: int) -> int:
-        """Where the body of the request in buffer[start:end] begins. Raises Malformed."""
+        """The position of the body of the request in buffer[start:end]. Raises Malformed."""
         known = self._known.get(way.is_flexible)
         if known is not None:
             body = start + HEADER_AT + len(known)

@@ -1,4 +1,4 @@
-"""How long requests took: those of one chunk are measured together."""
+"""Measures the time of requests: those of one chunk together."""
 
 from collections import Counter
 

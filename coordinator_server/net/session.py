@@ -146,7 +146,7 @@ class Session(RequestBuffer):
             self._settle()
 
     def take(self) -> list[bytes]:
-        """What is to be sent, in one piece unless it is much; it counts as sent from now on."""
+        """The responses to be sent, in one piece unless they are large; they count as sent."""
         if not self._out.size:
             return []
         self._context.counters.bytes_out += self._out.size

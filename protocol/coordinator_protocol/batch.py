@@ -24,11 +24,11 @@ NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
 COMPRESSION, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 CRC_FROM: Final = 21
-"""Where in a batch that begins what its checksum covers; that goes on to its end."""
+"""The position in a batch from which on its checksum covers it, to its end."""
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 CHECKED: Final = Struct(">hiqqqhii")
-"""What the checksum covers of the header: from the attributes to the number of records."""
+"""The checksummed part of the header: from the attributes to the number of records."""
 _pack_start: Final = Struct(">qiibI").pack
 """Base offset, length, leader epoch, magic, checksum."""
 _LENGTH: Final = Struct(">qi")
@@ -72,7 +72,7 @@ class BatchHeader(NamedTuple):
     producer_epoch: int
     base_sequence: int
     records: int
-    """How many."""
+    """The number of records."""
 
     @property
     def size(self) -> int:

@@ -25,7 +25,7 @@ _pack_int: Final = Struct(">i").pack
 
 
 class _Heads:
-    """What the checksum covers of headers: alike in a millisecond for as many records."""
+    """The checksummed part of headers, by number of records: equal within a millisecond."""
 
     __slots__ = ("_last",)
 
@@ -77,7 +77,7 @@ class NewBatch:
         self.records += records
 
     def mark(self) -> tuple[int, int, int]:
-        """Where the batch ends now, for `cut`."""
+        """The present end of the batch, for `cut`."""
         return len(self._parts), self.records, self.size
 
     def cut(self, mark: tuple[int, int, int]) -> None:

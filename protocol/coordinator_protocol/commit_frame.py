@@ -19,7 +19,7 @@ MOST_BYTES: Final = 16_384
 
 _ID_AT: Final = 8
 _ID_END: Final = 12
-"""Where the correlation id is, counted from the frame's length."""
+"""The position of the correlation id, counted from the frame's length."""
 
 
 class CommitFrame:
@@ -49,9 +49,9 @@ class CommitFrame:
         self._mask = int.from_bytes(mask, "little")
         self._constant = int.from_bytes(chunk, "little") & self._mask
         self._only = 0
-        """Where the offset of a request with a single one is."""
+        """The position of the offset in a request of one partition."""
         self._begin = self._middle = self._end = b""
-        """What is round it and round the correlation id."""
+        """The bytes around it and around the correlation id."""
         if len(holes) == 1:
             self._only = only = holes[0]
             self._begin, self._middle = chunk[:_ID_AT], chunk[_ID_END:only]
@@ -87,7 +87,7 @@ def _with_offsets(request: OffsetCommitRequest, offset: int) -> OffsetCommitRequ
 
 
 def _holes(zeros: bytes, ones: bytes) -> Iterator[int]:
-    """Where offsets lie: every byte of one differs between 0 and -1, and no other byte does."""
+    """The positions of offsets: only their bytes differ between offset 0 and offset -1."""
     at = 0
     while at < len(zeros):
         if zeros[at] != ones[at]:

@@ -69,10 +69,10 @@ class CommitTemplate:
         self._around_places: list[tuple[bytes, bytes]] = []
         """Of each record what comes before its place in the batch, and from there to its offset."""
         self._parts: list[bytes] = []
-        """What `encode` puts together, and keeps filled in: of each record all up to the offset,
-        the offset, and what is from there to the end of the time; then the end."""
+        """The parts that `encode` joins: of each record the bytes up to the offset, the offset, and
+        the bytes from there to the end of the time; then the end."""
         self._between: list[bytes] = []
-        """What is between offset and time: of each record, or one where all have the same."""
+        """The bytes between offset and time: of each record, or one where all have the same."""
         values: list[slice] = []
         for place in places:
             head, key, value = _pieces(group, place)

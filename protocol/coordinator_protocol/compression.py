@@ -15,7 +15,7 @@ _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 _FIRST_GUESS: Final = 64 * 1024
 _TOO_SMALL: Final = "failed to write whole buffer"
-"""What the library says if nothing is wrong but the size of the buffer."""
+"""The library's message for a buffer that is too small."""
 
 
 def decompress(codec: int, body: bytes, max_bytes: int) -> bytes:

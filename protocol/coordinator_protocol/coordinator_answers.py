@@ -24,7 +24,7 @@ def coordinator_found(version: int, key: str, node_id: int, host: str, port: int
 
 @lru_cache(maxsize=64)
 def _about_node(version: int, node_id: int, host: str, port: int) -> tuple[bytes, bytes]:
-    """What is before and behind the key."""
+    """The bytes before and behind the key."""
     coordinator = Coordinator("", node_id, host, port, 0, "")
     encoded = response_encoder(ApiKey.FIND_COORDINATOR, version)(
         FindCoordinatorResponse(coordinators=[coordinator])

@@ -1,4 +1,4 @@
-"""What compiled decoders call: for text that is no UTF-8, for what is long, null or unknown.
+"""Functions of compiled decoders for unusual fields: broken text, long, null or unknown ones.
 
 What reads returns the position behind it, which may lie beyond the end of the frame: the decoder
 looks at that when it is done.

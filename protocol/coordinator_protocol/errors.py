@@ -157,7 +157,7 @@ class ErrorCode(IntEnum):
 
     @property
     def message(self) -> str:
-        """What Kafka puts into `error_message` when it has nothing more to say.
+        """Kafka's default text of `error_message`.
 
         Only errors that we answer in such a field have a text; the others give their name, as
         Kafka does for NONE.

@@ -49,9 +49,9 @@ class FrameSplitter:
         self.is_amid = False
         """Whether the next chunk begins within a frame."""
         self.completed = 0
-        """How many frames that came in pieces are complete."""
+        """The number of frames that arrived in pieces and are complete."""
         self.at = 0
-        """Where in the last chunk it stopped, when that had more than the frames asked for."""
+        """The position in the last chunk behind the frames asked for; 0 if it had no more."""
 
     @property
     def buffered(self) -> int:

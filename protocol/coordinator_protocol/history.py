@@ -75,7 +75,7 @@ class HistoryMember(NamedTuple):
 
 
 class HistoryRound(NamedTuple):
-    """What began the rebalance, or set it back while it was under way."""
+    """The cause of a round: it began the rebalance, or restarted its join phase."""
 
     reason: str
     culprit: HistoryMember
@@ -170,7 +170,7 @@ class RebalanceHistoryValue:
 
 
 class HistoryHead(NamedTuple):
-    """What is at fixed places of a value: enough to name its key and to see how old it is."""
+    """The fixed fields of a value: enough to name its key and to see its age."""
 
     version: int
     sequence: int

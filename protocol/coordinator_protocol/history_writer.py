@@ -17,7 +17,7 @@ from coordinator_protocol.varints import ONE_BYTE, uvarint
 from coordinator_protocol.writing import Words
 
 _FIXED: Final = struct.Struct(">hqiqqiqq7i")
-"""What is at fixed places."""
+"""The fixed fields."""
 
 
 def encode_history(value: RebalanceHistoryValue) -> PackedHistory:

@@ -1,4 +1,4 @@
-"""What of Java's arithmetic Kafka's protocol depends on."""
+"""The parts of Java's arithmetic that Kafka's protocol depends on."""
 
 import struct
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ class PartitionOf(dict[str, int]):
 
 
 def hash_map_bucket(key: str, entries: int) -> int:
-    """Where a `HashMap` of so many entries, grown one by one, iterates over a key."""
+    """The position of a key in the iteration of a `HashMap` that grew entry by entry."""
     capacity = 16
     while entries > capacity * 3 // 4:
         capacity *= 2

@@ -23,7 +23,7 @@ class OffsetRun:
     def __init__(self, places: dict[bytes, tuple[str, str]]) -> None:
         """An empty run; `places` remembers groups and topics from one run to the next."""
         self.count = 0
-        """How many records there were, those that newer ones replaced included."""
+        """The number of records, including those that newer ones replaced."""
         self._offsets: dict[bytes, dict[int, bytes]] = {}
         """By key up to its partition, and partition."""
         self._places = places
@@ -72,7 +72,7 @@ _SHORTEST_KEY: Final = 2 * 4
 
 
 def _plain_commits(body: bytes, at: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-    """Where keys, their partitions and values begin, and values end, up to the first other record.
+    """Positions of keys, partitions and values, up to the first record of another kind.
 
     Varints are read in place, for speed, as in batch_records.py; a test compares the two. Of those
     that count none has more than two bytes, and all of a record are so short together that none is

@@ -7,7 +7,7 @@ from coordinator_protocol.varints import TABULATED, VARINTS, varint
 
 Header = tuple[str, bytes]
 PackedHeaders = bytes
-"""How many there are, then each."""
+"""The number of headers, then each of them."""
 NO_HEADERS: Final = b"\0"
 
 

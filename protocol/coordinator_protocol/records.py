@@ -116,7 +116,7 @@ def group_key(group_id: str) -> bytes:
 
 
 def offset_key_prefix(group: str, topic: str) -> bytes:
-    """What the keys of all partitions of a topic begin with; four bytes, the partition, follow."""
+    """The start of the keys of all partitions of a topic; four bytes, the partition, follow."""
     if len(group) + len(topic) > _LONGEST_REMEMBERED:
         return _offset_key_prefix(group, topic)
     return _usual_key_prefix(group, topic)
@@ -218,7 +218,7 @@ def encode_group(
 
 
 def _middle(host: str, rebalance: int, session: int, subscription: bytes) -> bytes:
-    """What most members of a group have in common."""
+    """The fields that most members of a group have in common."""
     return text_bytes(host) + _TIMEOUTS.pack(rebalance, session, len(subscription)) + subscription
 
 
@@ -272,7 +272,7 @@ def decode_key(raw: bytes) -> RecordKey | UnknownKey:
 
 
 def _history_key(raw: bytes) -> RebalanceHistoryKey | UnknownKey:
-    """What cannot be read is somebody else's: no log is given up for a story."""
+    """An unreadable history record is ignored: it must not fail the log."""
     try:
         return decode_history_key(raw)
     except Malformed:

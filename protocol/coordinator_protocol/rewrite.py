@@ -28,7 +28,7 @@ class RawRecord(NamedTuple):
 
     offset: int
     timestamp: int
-    """What its delta says, whatever kind of timestamp the batch has."""
+    """The timestamp of its delta, for every timestamp type of the batch."""
     key: bytes | None
     is_tombstone: bool
     attributes: bytes

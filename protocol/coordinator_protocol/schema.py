@@ -1,4 +1,4 @@
-"""What the message classes say about their wire format.
+"""The wire format as the message classes describe it.
 
 A message is a dataclass; `field` gives each attribute its wire type and the versions that carry
 it, in the terms of Kafka's own message definitions (versions, nullableVersions, taggedVersions).
@@ -58,7 +58,7 @@ RECORDS = Variable("records", None)
 
 
 class Rule(NamedTuple):
-    """How and in which versions (first, last) a field is on the wire; (1, 0) stands for none."""
+    """The type and versions (first, last) of a field on the wire; (1, 0) stands for none."""
 
     wire: Wire
     versions: tuple[int, int]
@@ -76,7 +76,7 @@ class FieldLayout(NamedTuple):
     nullable: bool
     tag: int | None
     default: Any
-    """What an absent field holds; for lists and nested messages the factory that makes it."""
+    """The value of an absent field; for lists and nested messages its factory."""
 
 
 class Api(NamedTuple):

@@ -1,4 +1,4 @@
-"""What many requests have in common is read once: all, or what is behind a field of their own.
+"""Caches decoded requests and request suffixes, which many members of a group share.
 
 Every connection begins with the same two requests. All members of a group say the same of protocols
 and topics, and each of them names itself before.
