@@ -47,8 +47,8 @@ from coordinator_protocol.messages.find_coordinator import FindCoordinatorReques
 from coordinator_server.api.registry import import_all
 from coordinator_server.app import App
 from coordinator_server.clock import ManualClock
-from coordinator_server.net.connection import Connection, Hub
-from coordinator_server.net.fair_scheduler import Turns
+from coordinator_server.net.connection import Connection, ServerState
+from coordinator_server.net.fair_scheduler import FairScheduler
 from coordinator_server.observe import log
 from coordinator_server.server.run import calm_collector
 
@@ -138,7 +138,7 @@ async def _connect(app: App, rounds: int) -> None:
         _come_and_go(hub, chunks, CLIENTS * rounds)
 
 
-def _come_and_go(hub: Hub, chunks: list[bytes], times: int) -> None:
+def _come_and_go(hub: ServerState, chunks: list[bytes], times: int) -> None:
     for _ in range(times):
         wire, end = Wire(), Connection(hub, "PLAINTEXT")
         end.connection_made(wire)  # type: ignore[arg-type]
@@ -172,14 +172,14 @@ async def _request(app: App, name: str, rounds: int) -> None:
         end.connection_lost(None)
 
 
-def _hub(app: App) -> Hub:
+def _hub(app: App) -> ServerState:
     """What connections share, of a clock that stands still.
 
     Under callgrind all takes fifty times as long: a turn of the loop would be over at once.
     """
-    hub: Hub = app.server._hub  # noqa: SLF001 - nobody else needs it
+    hub: ServerState = app.server._hub  # noqa: SLF001 - nobody else needs it
     hub.clock = ManualClock(time.monotonic_ns() // 1_000_000)
-    hub.turns = Turns(app._soon, hub.clock)  # noqa: SLF001
+    hub.turns = FairScheduler(app._soon, hub.clock)  # noqa: SLF001
     return hub
 
 

@@ -74,7 +74,7 @@ class Client:
             app.session_context, self, listener="PLAINTEXT", host="127.0.0.1", principal=ANONYMOUS
         )
 
-    # --- net.context.Shell ---
+    # --- net.context.SessionTransport ---
 
     def wake(self) -> None:
         """An answer came late."""

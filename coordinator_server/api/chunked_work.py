@@ -17,7 +17,7 @@ LONGEST_MS: Final = 3
 _END: Final = object()
 
 
-class InTurns:
+class ChunkedWork:
     """Goes on with a request in steps: some now, some in further turns of the loop.
 
     What a step adds comes before the steps that are left.

@@ -14,10 +14,10 @@ from coordinator_protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from coordinator_server.api.call import Call
-from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.chunked_work import ChunkedWork
 from coordinator_server.api.refusals import not_authorized
 from coordinator_server.api.services import Services
-from coordinator_server.api.streaming_response import ArrayAnswer
+from coordinator_server.api.streaming_response import StreamedArray
 from coordinator_server.group.effects import Refuse, Result, Rule
 from coordinator_server.group.events import DeleteGroup
 from coordinator_server.ports import Operation, Resource
@@ -33,9 +33,9 @@ def handle(call: Call, request: DeleteGroupsRequest, services: Services) -> None
         (allowed if may else refused).append(group_id)
         if not may:
             not_authorized(call, services, Operation.DELETE, group_id)
-    work = InTurns(services.clock, call.failed)
+    work = ChunkedWork(services.clock, call.failed)
     groups = [*allowed, *refused]
-    answer = ArrayAnswer(call, DeleteGroupsResponse(), len(groups), work)
+    answer = StreamedArray(call, DeleteGroupsResponse(), len(groups), work)
     write = part_encoder(DeletableGroupResult, call.api_key, call.version)
 
     def put(index: int, result: Result) -> None:

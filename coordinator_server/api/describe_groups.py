@@ -19,10 +19,10 @@ from coordinator_protocol.messages.describe_groups import (
 )
 from coordinator_server.api.authorized_operations import authorized_operations
 from coordinator_server.api.call import Call
-from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.chunked_work import ChunkedWork
 from coordinator_server.api.refusals import not_authorized
 from coordinator_server.api.services import Services
-from coordinator_server.api.streaming_response import ArrayAnswer, around_empty
+from coordinator_server.api.streaming_response import StreamedArray, around_empty
 from coordinator_server.group.effects import Described, DescribedMember, Refuse, Result
 from coordinator_server.group.events import Describe
 from coordinator_server.ports import Operation, Resource
@@ -45,9 +45,9 @@ def handle(call: Call, request: DescribeGroupsRequest, services: Services) -> No
         else:
             error = not_authorized(call, services, Operation.DESCRIBE, group_id)
             refused.append(_failed(group_id, error))
-    work = InTurns(services.clock, call.failed, call.may_grow)
+    work = ChunkedWork(services.clock, call.failed, call.may_grow)
     empty = DescribeGroupsResponse()
-    answer = ArrayAnswer(call, empty, len(refused) + len(allowed), work)
+    answer = StreamedArray(call, empty, len(refused) + len(allowed), work)
     write = part_encoder(DescribedGroup, call.api_key, call.version)
 
     def finish(index: int, element: bytes) -> None:

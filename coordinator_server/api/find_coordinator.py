@@ -19,9 +19,9 @@ from coordinator_protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from coordinator_server.api.call import Call
-from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.chunked_work import ChunkedWork
 from coordinator_server.api.services import Services
-from coordinator_server.api.streaming_response import ArrayAnswer
+from coordinator_server.api.streaming_response import StreamedArray
 from coordinator_server.ports import Operation, Resource
 
 GROUP: Final = 0
@@ -71,8 +71,8 @@ def _answer_each(
 
 
 def _answer_many(call: Call, key_type: int, keys: Sequence[str], services: Services) -> None:
-    work = InTurns(services.clock, call.failed)
-    answer = ArrayAnswer(call, FindCoordinatorResponse(), len(keys), work)
+    work = ChunkedWork(services.clock, call.failed)
+    answer = StreamedArray(call, FindCoordinatorResponse(), len(keys), work)
     write = part_encoder(Coordinator, call.api_key, call.version)
 
     def put(index: int) -> None:

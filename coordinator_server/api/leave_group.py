@@ -16,10 +16,10 @@ from coordinator_protocol.messages.leave_group import (
     MemberResponse,
 )
 from coordinator_server.api.call import Call
-from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.chunked_work import ChunkedWork
 from coordinator_server.api.refusals import empty_group_id, not_authorized
 from coordinator_server.api.services import Services
-from coordinator_server.api.streaming_response import ArrayAnswer
+from coordinator_server.api.streaming_response import StreamedArray
 from coordinator_server.group.effects import Left, LeftMember, Refuse, Result
 from coordinator_server.group.events import Leave, LeavingMember
 from coordinator_server.ports import Operation, Resource
@@ -75,8 +75,8 @@ class _ManyLeave:
         self._group_id = group_id
         self._members = members
         self._services = services
-        self._work = InTurns(services.clock, call.failed)
-        self._answer = ArrayAnswer(call, LeaveGroupResponse(), len(members), self._work)
+        self._work = ChunkedWork(services.clock, call.failed)
+        self._answer = StreamedArray(call, LeaveGroupResponse(), len(members), self._work)
         self._write = part_encoder(MemberResponse, call.api_key, call.version)
 
     def begin(self) -> None:

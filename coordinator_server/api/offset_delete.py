@@ -14,7 +14,7 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from coordinator_protocol.writing import text_bytes
 from coordinator_server.api.call import Call
-from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.chunked_work import ChunkedWork
 from coordinator_server.api.refusals import empty_group_id, not_authorized, not_readable
 from coordinator_server.api.services import Services
 from coordinator_server.api.streaming_response import around
@@ -123,7 +123,7 @@ class Deletion:
         self._outcomes: list[Outcomes] = []
         """Of each share."""
         self._missing = 0
-        self._work = InTurns(services.clock, call.failed, call.may_grow)
+        self._work = ChunkedWork(services.clock, call.failed, call.may_grow)
 
     def begin(self) -> None:
         """Ask about one share after the other."""

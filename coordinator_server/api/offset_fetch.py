@@ -31,10 +31,10 @@ from coordinator_protocol.offset_answers import (
 )
 from coordinator_protocol.offset_fetch_reader import read_offset_fetch
 from coordinator_server.api.call import Call
-from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.chunked_work import ChunkedWork
 from coordinator_server.api.refusals import not_authorized
 from coordinator_server.api.services import Services
-from coordinator_server.api.streaming_response import ArrayAnswer, around
+from coordinator_server.api.streaming_response import StreamedArray, around
 from coordinator_server.group.effects import Fetched, FetchedTopic, Refuse, Result, unpacked
 from coordinator_server.group.events import FetchOffsets
 from coordinator_server.ports import Caller, Operation, Resource
@@ -127,8 +127,8 @@ class Batch:
         self._queries = queries
         self._require_stable = require_stable
         self._services = services
-        self._work = InTurns(services.clock, call.failed, call.may_grow)
-        self._answer = ArrayAnswer(call, OffsetFetchResponse(), len(queries), self._work)
+        self._work = ChunkedWork(services.clock, call.failed, call.may_grow)
+        self._answer = StreamedArray(call, OffsetFetchResponse(), len(queries), self._work)
         self._work.add(map(self._ask, range(len(queries))))
 
     def _ask(self, place: int) -> None:
@@ -240,7 +240,7 @@ def is_long(topics: Sequence[tuple[str, Sequence[object]]]) -> bool:
 def _send(call: Call, services: Services, found: Found) -> None:
     """Answer with what was found of the only group."""
     if is_long(found.offsets):
-        work = InTurns(services.clock, call.failed, call.may_grow)
+        work = ChunkedWork(services.clock, call.failed, call.may_grow)
         work.add(_sending(call, found, work))
     elif call.version >= FIRST_FLEXIBLE:
         call.answer_body(_body(call.version, [found]), found.error)
@@ -248,7 +248,7 @@ def _send(call: Call, services: Services, found: Found) -> None:
         call.answer(_response(call.version, [found]))
 
 
-def _sending(call: Call, found: Found, work: InTurns) -> Iterator[None]:
+def _sending(call: Call, found: Found, work: ChunkedWork) -> Iterator[None]:
     pieces: list[bytes] = []
     before, behind = b"", b""
     if call.version >= FIRST_BATCHED:

@@ -113,7 +113,7 @@ class Later(ABC):
 
     @abstractmethod
     def recognise(self, chunk: bytes) -> Sequence[bytes] | None:
-        """The variable fields of a chunk that is exactly one such request with its length; or None."""
+        """The variable fields of a chunk that is one such request with its length, or None."""
 
     @abstractmethod
     def serve(self, call: Call, read: Sequence[bytes]) -> bool:
@@ -179,8 +179,8 @@ ROUTES: dict[bytes, Route] = {}
 _pack_intent: Final = Struct(">hh").pack
 
 
-def route(api_key: int, version: int) -> Route | None:
-    """The way of a request; None for what is not served. Made when it is first asked for."""
+def find_route(api_key: int, version: int) -> Route | None:
+    """The route of a request; None for an API or version that is not served. Made at first use."""
     intent = _pack_intent(api_key, version)
     known = ROUTES.get(intent)
     if known is not None:

@@ -13,7 +13,7 @@ from coordinator_protocol.headers import is_flexible
 from coordinator_protocol.varints import uvarint
 from coordinator_protocol.writing import fewer_parts
 from coordinator_server.api.call import Call
-from coordinator_server.api.chunked_work import InTurns
+from coordinator_server.api.chunked_work import ChunkedWork
 
 MOST_BYTES: Final = 100 * 1024 * 1024
 """Of an answer. A request of a few bytes may name a large group ten thousand times."""
@@ -41,12 +41,12 @@ def around_empty(body: bytes, flexible: bool, count: int, behind: int) -> tuple[
     return body[: end - 4] + struct.pack(">i", count), body[end:]
 
 
-class ArrayAnswer:
+class StreamedArray:
     """Collects the encoded elements, which come in any order, and is sent after the last."""
 
     __slots__ = ("_call", "_elements", "_empty", "_missing", "_size", "_work")
 
-    def __init__(self, call: Call, empty: Any, count: int, work: InTurns) -> None:
+    def __init__(self, call: Call, empty: Any, count: int, work: ChunkedWork) -> None:
         """`empty` is the response without an element; `work` is stopped if it gets too large."""
         self._call = call
         self._empty = empty

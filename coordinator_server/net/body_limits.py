@@ -93,10 +93,10 @@ class LargeDecoding:
 
     __slots__ = ("_api_key", "_most", "_size", "_steps", "excess", "object_bytes", "request")
 
-    def __init__(self, way: Route, buffer: bytes, body: int, end: int) -> None:
-        self._api_key = way.api_key
-        self._most, entries = _LIMITS.get(way.api_key, _LIMITS_OF_OTHERS)
-        decode = sliced_request_decoder(way.api_key, way.version)
+    def __init__(self, route: Route, buffer: bytes, body: int, end: int) -> None:
+        self._api_key = route.api_key
+        self._most, entries = _LIMITS.get(route.api_key, _LIMITS_OF_OTHERS)
+        decode = sliced_request_decoder(route.api_key, route.version)
         self._steps = decode(buffer, body, end, self._most, entries)
         self._size = end - body
         self.request: Any = None
@@ -134,12 +134,12 @@ class LargeDecoding:
             self.excess = f"{topics} topics, at most {MOST_COMMITTED_TOPICS} are served"
 
 
-def exceeded_limit(way: Route, size: int, config: Config) -> str:
+def exceeded_limit(route: Route, size: int, config: Config) -> str:
     """The setting because of which a body need not be decoded, "" of nearly all.
 
     A JoinGroup may hold more than its group would take.
     """
-    if way.api_key != ApiKey.JOIN_GROUP or size <= JOIN_GROUP_OVERHEAD:
+    if route.api_key != ApiKey.JOIN_GROUP or size <= JOIN_GROUP_OVERHEAD:
         return ""
     most = config.group_max_member_metadata_bytes
     return f"group.max.member.metadata.bytes={most}" if size > most + JOIN_GROUP_OVERHEAD else ""

@@ -14,8 +14,8 @@ from coordinator_server.clock import Clock
 from coordinator_server.loop.task_keeper import origin
 from coordinator_server.net.address import peer_host
 from coordinator_server.net.context import SessionContext
-from coordinator_server.net.disconnected_session import LASTING, Leaving
-from coordinator_server.net.fair_scheduler import Flushed, SlicedWork, Turns
+from coordinator_server.net.disconnected_session import LASTING, DisconnectedSession
+from coordinator_server.net.fair_scheduler import FairScheduler, Schedulable, SlicedWork
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.memory import UNCOUNTED, ConnectionMemory
 from coordinator_server.net.request_buffer import READ_AHEAD
@@ -24,18 +24,18 @@ from coordinator_server.ports import Authenticator
 
 
 @dataclass(slots=True)
-class Hub:
+class ServerState:
     """The state that all connections of a server share."""
 
     context: SessionContext
     authenticator: Authenticator
     limits: ConnectionLimits
     clock: Clock
-    turns: Turns
+    turns: FairScheduler
     decoding: SlicedWork = field(default_factory=SlicedWork)
     """Decodes large requests."""
     connections: "set[Connection]" = field(default_factory=set)
-    leaving: set[Leaving] = field(default_factory=set)
+    leaving: set[DisconnectedSession] = field(default_factory=set)
     """Sessions of disconnected clients that are still being served."""
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the last of both goes."""
@@ -47,8 +47,8 @@ class Hub:
             self.emptied.set()
 
 
-class Connection(Flushed):
-    """Implements net.context.Shell, and what asyncio.Protocol has: to inherit that takes time."""
+class Connection(Schedulable):
+    """Implements SessionTransport, and asyncio.Protocol without its base class, which is slow."""
 
     __slots__ = (
         "_host",
@@ -69,7 +69,7 @@ class Connection(Flushed):
         "closing_why",
     )
 
-    def __init__(self, hub: Hub, listener: str) -> None:
+    def __init__(self, hub: ServerState, listener: str) -> None:
         self._hub = hub
         self._listener = listener
         self._host = ""
@@ -209,7 +209,7 @@ class Connection(Flushed):
             session.abandon()
             return
         memory, self._memory = self._memory, None
-        leaving = Leaving(
+        leaving = DisconnectedSession(
             session, self._task, memory, hub.turns, hub.decoding, hub.clock, self._left
         )
         hub.leaving.add(leaving)
@@ -218,7 +218,7 @@ class Connection(Flushed):
         except (Exception, CancelledError) as error:  # noqa: BLE001 - its place must be free again
             leaving.failed(error)
 
-    def _leave(self, session: Session, leaving: Leaving) -> None:
+    def _leave(self, session: Session, leaving: DisconnectedSession) -> None:
         hub = self._hub
         hub.turns.forget(self)
         if self.closing_why or session.ended or hub.is_draining:
@@ -241,7 +241,7 @@ class Connection(Flushed):
             where=origin(error),
         )
 
-    def _left(self, leaving: Leaving) -> None:
+    def _left(self, leaving: DisconnectedSession) -> None:
         """It had its place until now: who comes and goes must not leave more than may be there."""
         self._hub.leaving.discard(leaving)
         self._hub.limits.release(self._host)
@@ -261,11 +261,11 @@ class Connection(Flushed):
         self._task = asyncio.get_running_loop().create_task(handling)
 
     async def in_slices(self, step: Callable[[], bool]) -> None:
-        """See net.context.Shell."""
+        """See net.context.SessionTransport."""
         await self._hub.decoding.run(step)
 
     def may_build(self, size: int, go_on: Callable[[], None]) -> bool:
-        """See net.context.Shell."""
+        """See net.context.SessionTransport."""
         session = self._session
         if session is None:
             return False
@@ -292,7 +292,7 @@ class Connection(Flushed):
         return session.current is None
 
     def rest(self) -> int:
-        """See Resting."""
+        """See Parkable."""
         if self._transport.is_closing():
             return -1
         self._rests = True

@@ -19,7 +19,7 @@ WOKEN_PER_TURN: Final = 64
 """Connections that have rested and are ready."""
 
 
-class Resting(ABC):
+class Parkable(ABC):
     """A connection."""
 
     __slots__ = ()
@@ -40,20 +40,20 @@ class Resting(ABC):
         """A call of the connection has raised: only this connection is to end."""
 
 
-class Crowd:
+class ParkedConnections:
     """The connections that were answered with many others and have not been heard of since."""
 
     __slots__ = ("_by_number", "_numbers", "_poll", "silent")
 
     def __init__(self) -> None:
-        self.silent: set[Resting] = set()
+        self.silent: set[Parkable] = set()
         """All of them; whose next request has come is to be taken out."""
-        self._numbers: dict[Resting, int] = {}
+        self._numbers: dict[Parkable, int] = {}
         """The file descriptors of those that rest."""
-        self._by_number: dict[int, Resting] = {}
+        self._by_number: dict[int, Parkable] = {}
         self._poll: select.epoll | None = None
 
-    def add(self, connection: Resting) -> None:
+    def add(self, connection: Parkable) -> None:
         """Its client may go on; it rests if there are many."""
         if sys.platform != "linux":
             return
@@ -93,7 +93,7 @@ class Crowd:
         except FileNotFoundError:
             poll.register(number, _ONCE)
 
-    def remove(self, connection: Resting) -> None:
+    def remove(self, connection: Parkable) -> None:
         """It is closed."""
         self.silent.discard(connection)
         number = self._numbers.pop(connection, None)

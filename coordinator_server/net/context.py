@@ -27,7 +27,7 @@ class Faults(Protocol):
         ...
 
 
-class Shell(Protocol):
+class SessionTransport(Protocol):
     """The connection under a session."""
 
     def wake(self) -> None:

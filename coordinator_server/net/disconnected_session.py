@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from coordinator_protocol.api_keys import ApiKey
 from coordinator_server.clock import Clock
-from coordinator_server.net.fair_scheduler import Flushed, SlicedWork, Turns
+from coordinator_server.net.fair_scheduler import FairScheduler, Schedulable, SlicedWork
 from coordinator_server.net.memory import ConnectionMemory
 from coordinator_server.net.session import Session
 from coordinator_server.net.session_call import LateCall
@@ -34,8 +34,8 @@ LASTING: Final = frozenset(int(key).to_bytes(2, "big") for key in _LASTING_KEYS)
 _LASTING: Final = frozenset(int(key) for key in _LASTING_KEYS)
 
 
-class Leaving(Flushed):
-    """Implements net.context.Shell for a session without a connection."""
+class DisconnectedSession(Schedulable):
+    """Implements net.context.SessionTransport for a session without a connection."""
 
     __slots__ = (
         "_clock",
@@ -53,10 +53,10 @@ class Leaving(Flushed):
         session: Session,
         task: "asyncio.Task[None] | None",
         memory: ConnectionMemory | None,
-        turns: Turns,
+        turns: FairScheduler,
         decoding: SlicedWork,
         clock: Clock,
-        done: "Callable[[Leaving], None]",
+        done: "Callable[[DisconnectedSession], None]",
     ) -> None:
         """`task` handles the request in progress, if there is one; `done` is called at the end.
 
@@ -68,7 +68,7 @@ class Leaving(Flushed):
         self._turns = turns
         self._decoding = decoding
         self._clock = clock
-        self._done: Callable[[Leaving], None] | None = done
+        self._done: Callable[[DisconnectedSession], None] | None = done
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
@@ -92,7 +92,7 @@ class Leaving(Flushed):
         self._task = asyncio.get_running_loop().create_task(handling)
 
     async def in_slices(self, step: Callable[[], bool]) -> None:
-        """See net.context.Shell."""
+        """See net.context.SessionTransport."""
         await self._decoding.run(step)
 
     def may_build(self, _size: int, _go_on: Callable[[], None]) -> bool:
@@ -122,11 +122,11 @@ class Leaving(Flushed):
             self.end()
 
     def rest(self) -> int:
-        """See Resting."""
+        """See Parkable."""
         return -1
 
     def wake_up(self) -> None:
-        """See Resting."""
+        """See Parkable."""
 
     # --- what the server calls ---
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from coordinator_server.clock import Clock
 from coordinator_server.loop.batching import Soon
-from coordinator_server.net.connection_parking import Crowd, Resting
+from coordinator_server.net.connection_parking import Parkable, ParkedConnections
 
 LONGEST_MS: Final = 3
 """Of a turn, for requests that came in it and for those that were put off."""
@@ -36,7 +36,7 @@ MOST_SHARE: Final = 64
 """Bounds of a connection's part of these."""
 
 
-class Flushed(Resting):
+class Schedulable(Parkable):
     """A connection."""
 
     __slots__ = ()
@@ -61,7 +61,7 @@ class SlicedWork:
                 await asyncio.sleep(0)
 
 
-class Turns:
+class FairScheduler:
     """The connections that go on in the next turn of the loop, in the order in which they asked."""
 
     __slots__ = ("_began_ms", "_clock", "_crowd", "_is_due", "_last", "_soon", "_waiting", "share")
@@ -73,14 +73,14 @@ class Turns:
         """When the first request came that was served in this turn."""
         self._is_due = False
         """Whether those who wait are going to be looked at."""
-        self._waiting: dict[Flushed, None] = {}
-        self._last: dict[Flushed, None] = {}
+        self._waiting: dict[Schedulable, None] = {}
+        self._last: dict[Schedulable, None] = {}
         """Those whose clients have gone: they have the time that the others leave."""
         self.share = MOST_SHARE
         """Requests that a connection may serve in its turn: the fewer, the more wait."""
-        self._crowd = Crowd()
+        self._crowd = ParkedConnections()
 
-    def has_time(self, connection: Flushed, now_ms: int) -> bool:
+    def has_time(self, connection: Schedulable, now_ms: int) -> bool:
         """Whether a request that has just come may be served before the next turn.
 
         Its client is silent no more.
@@ -93,21 +93,21 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._end)
         return now_ms - self._began_ms < LONGEST_MS
 
-    def forget(self, connection: Flushed) -> None:
+    def forget(self, connection: Schedulable) -> None:
         """A connection is closed."""
         self._crowd.remove(connection)
 
     def _end(self) -> None:
         self._began_ms = None
 
-    def add(self, connection: Flushed) -> None:
+    def add(self, connection: Schedulable) -> None:
         """Have `connection.flush` called once, soon."""
         self._waiting[connection] = None
         if not self._is_due:
             self._soon(self._run)
             self._is_due = True
 
-    def add_last(self, connection: Flushed) -> None:
+    def add_last(self, connection: Schedulable) -> None:
         """Have `connection.flush` called once, when nobody else waits or time is left."""
         self._last[connection] = None
         if not self._is_due:

@@ -12,9 +12,9 @@ from typing import cast
 from coordinator_server.clock import Clock
 from coordinator_server.loop.accepting import accepting
 from coordinator_server.loop.batching import Soon
-from coordinator_server.net.connection import Connection, Hub
+from coordinator_server.net.connection import Connection, ServerState
 from coordinator_server.net.context import SessionContext
-from coordinator_server.net.fair_scheduler import Turns
+from coordinator_server.net.fair_scheduler import FairScheduler
 from coordinator_server.net.heap import trim
 from coordinator_server.net.limits import ConnectionLimits
 from coordinator_server.net.sockets import bind
@@ -55,12 +55,12 @@ class SocketServer:
         self._listeners = config.listeners
         self._idle_ms: int = config.connections_max_idle_ms
         context.lines = LineLimiter(context.report, clock.monotonic_ms)
-        self._hub = Hub(
+        self._hub = ServerState(
             context,
             authenticator,
             ConnectionLimits(config.max_connections, config.max_connections_per_ip),
             clock,
-            Turns(soon, clock),
+            FairScheduler(soon, clock),
         )
         self._sockets: dict[str, list[socket.socket]] = {}
         self._given = sockets

@@ -27,9 +27,9 @@ class HeaderReader:
         """The bytes behind the correlation id of earlier requests; b"" before the first one."""
         return self._known.get(route.is_flexible, b"")
 
-    def body_of(self, way: Route, buffer: bytes, start: int, end: int) -> int:
+    def body_of(self, route: Route, buffer: bytes, start: int, end: int) -> int:
         """The position of the body of the request in buffer[start:end]. Raises Malformed."""
-        known = self._known.get(way.is_flexible)
+        known = self._known.get(route.is_flexible)
         if known is not None:
             body = start + HEADER_AT + len(known)
             if body <= end and buffer[start + HEADER_AT : body] == known:
@@ -39,5 +39,5 @@ class HeaderReader:
         if client_id != caller.client_id:
             self._known.clear()
             self.caller = Caller(caller.principal, caller.host, client_id, caller.listener)
-        self._known[way.is_flexible] = buffer[start + HEADER_AT : body]
+        self._known[route.is_flexible] = buffer[start + HEADER_AT : body]
         return body

@@ -9,7 +9,7 @@ MOST_COPIED: Final = 65_536
 """Bytes up to which answers are put together into one piece."""
 
 
-class Outbox:
+class ResponseQueue:
     """Answers in the order of their requests, each with its length."""
 
     __slots__ = ("parts", "size")

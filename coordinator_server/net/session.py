@@ -13,7 +13,7 @@ from coordinator_protocol.api_keys import ApiKey
 from coordinator_protocol.errors import ErrorCode, Malformed, TooManyElements
 from coordinator_protocol.frames import SIZE_BYTES
 from coordinator_protocol.headers import read_intent
-from coordinator_server.api.registry import ROUTES, Route, route
+from coordinator_server.api.registry import ROUTES, Route, find_route
 from coordinator_server.loop.task_keeper import origin
 from coordinator_server.net.body_limits import (
     COUNTED_BODY,
@@ -25,14 +25,14 @@ from coordinator_server.net.body_limits import (
     exceeded_limit,
     size_limit_named,
 )
-from coordinator_server.net.context import SessionContext, Shell
+from coordinator_server.net.commit_recognizer import CommitRecognizer
+from coordinator_server.net.context import SessionContext, SessionTransport
 from coordinator_server.net.express import serve_express
-from coordinator_server.net.familiar import Familiar
 from coordinator_server.net.request_buffer import RequestBuffer
 from coordinator_server.net.request_header import HeaderReader
 from coordinator_server.net.request_lines import report_broken, report_failed, report_too_large
 from coordinator_server.net.request_timing import measure
-from coordinator_server.net.response_queue import Outbox
+from coordinator_server.net.response_queue import ResponseQueue
 from coordinator_server.net.session_call import SessionCall
 from coordinator_server.net.slow_requests import decode_large, handle_async, refuse_large, start
 from coordinator_server.ports import ANONYMOUS, Caller, Principal
@@ -68,7 +68,7 @@ class Session(RequestBuffer):
     def __init__(
         self,
         context: SessionContext,
-        shell: Shell,
+        shell: SessionTransport,
         *,
         listener: str,
         host: str,
@@ -80,12 +80,12 @@ class Session(RequestBuffer):
         self._services = context.services
         self._shell = shell
         self._memory = context.memory
-        self._out = Outbox()
+        self._out = ResponseQueue()
         self._now_ms = 0
         self._began = 0.0
         self._served: list[int] = []
         """The API keys of what has been answered since then."""
-        self._familiar: Familiar | None = None
+        self._familiar: CommitRecognizer | None = None
         """Made with the first request that may come again."""
         self._is_working = False
         self._is_draining = False
@@ -158,7 +158,7 @@ class Session(RequestBuffer):
         self._drop_waiting()
         self._settle()
 
-    def leave(self, shell: Shell, rest: bytes, api_keys: frozenset[bytes]) -> None:
+    def leave(self, shell: SessionTransport, rest: bytes, api_keys: frozenset[bytes]) -> None:
         """The client has gone; `shell` is in the place of its connection from now on.
 
         Of the requests that wait only those of these API keys, as they are in a frame, remain;
@@ -247,32 +247,32 @@ class Session(RequestBuffer):
         if self._serve_later(buffer, start - SIZE_BYTES, end, self._now_ms):
             return
         try:
-            way = ROUTES.get(buffer[start : start + 4]) or self._way(buffer, start, end)
-            if way is None:
+            route = ROUTES.get(buffer[start : start + 4]) or self._find_route(buffer, start, end)
+            if route is None:
                 return
-            body = self._header.body_of(way, buffer, start, end)
-            if self._memory.is_full and way.api_key in LARGE_RESPONSES:
+            body = self._header.body_of(route, buffer, start, end)
+            if self._memory.is_full and route.api_key in LARGE_RESPONSES:
                 self._waiting.appendleft((buffer, start, end))
                 self._behind += end - start + SIZE_BYTES
                 self.is_congested = self.is_held_back = True
                 return
-            if not self._is_authenticated and not way.api.before_authentication:
-                self._reject("unauthenticated", f"{way.api.key.name} before authentication")
+            if not self._is_authenticated and not route.api.before_authentication:
+                self._reject("unauthenticated", f"{route.api.key.name} before authentication")
                 return
             correlation_id = buffer[start + 4 : start + 8]
             if end - body > COUNTED_BODY:
-                self._serve_counted(way, correlation_id, buffer, body, end)
+                self._serve_counted(route, correlation_id, buffer, body, end)
                 return
-            request = way.decode(buffer, body, end)
+            request = route.decode(buffer, body, end)
         except Exception as error:  # noqa: BLE001 - a decoder's bug is no reason to stop serving
             self.undecodable(error)
             return
-        self.current = call = self._call(way, correlation_id, request)
-        if way.later is not None and self._context.faults is None:
+        self.current = call = self._call(route, correlation_id, request)
+        if route.later is not None and self._context.faults is None:
             if self._familiar is None:
-                self._familiar = Familiar()
+                self._familiar = CommitRecognizer()
             self._familiar.note(call, self._services, buffer, start, end, body)
-        self._handle(call, way)
+        self._handle(call, route)
 
     def _serve_later(self, buffer: bytes, begin: int, end: int, now_ms: int) -> bool:
         """Serve a frame, from its length on, that is a request known from before.
@@ -280,8 +280,8 @@ class Session(RequestBuffer):
         False: it is none, or is not to be served like this; nothing has happened. One that came in
         pieces has its length elsewhere, and begins before the buffer.
         """
-        familiar = self._familiar
-        if begin < 0 or familiar is None or (later := familiar.later) is None:
+        recognizer = self._familiar
+        if begin < 0 or recognizer is None or (later := recognizer.later) is None:
             return False
         frame = buffer[begin:end]
         read = later.recognise(frame)
@@ -289,11 +289,11 @@ class Session(RequestBuffer):
             return False
         began, caller = _seconds(), self._header.caller
         self.current = call = SessionCall(
-            self, familiar.way, frame[8:12], caller, later.request, now_ms, began
+            self, recognizer.route, frame[8:12], caller, later.request, now_ms, began
         )
         try:
             if later.serve(call, read):
-                familiar.recognised()
+                recognizer.recognised()
                 return True
         except (Exception, CancelledError) as bug:  # noqa: BLE001 - only this request fails
             self.failed(call, bug)
@@ -302,16 +302,16 @@ class Session(RequestBuffer):
         return False
 
     def _serve_counted(
-        self, way: Route, correlation_id: bytes, buffer: bytes, body: int, end: int
+        self, route: Route, correlation_id: bytes, buffer: bytes, body: int, end: int
     ) -> None:
         """Serve a request that may hold many elements: at once if it does not. Raises Malformed."""
-        self.current = call = self._call(way, correlation_id, None)
-        if limit := exceeded_limit(way, end - body, self._services.config):
+        self.current = call = self._call(route, correlation_id, None)
+        if limit := exceeded_limit(route, end - body, self._services.config):
             self._refuse(call, ErrorCode.INVALID_REQUEST)
             report_too_large(self._context.lines, call, limit, bytes=end - body)
             return
         call.is_large = end - body > LARGE_BODY
-        decoding = LargeDecoding(way, buffer, body, end)
+        decoding = LargeDecoding(route, buffer, body, end)
         self._held = decoding.object_bytes
         if decoding.step(SLICES_AT_ONCE):
             self.decoded(call, decoding)
@@ -341,12 +341,12 @@ class Session(RequestBuffer):
         else:
             self._reject("undecodable", f"{error!r} at {origin(error)}")
 
-    def _call(self, way: Route, correlation_id: bytes, request: Any) -> SessionCall:
+    def _call(self, route: Route, correlation_id: bytes, request: Any) -> SessionCall:
         return SessionCall(
-            self, way, correlation_id, self._header.caller, request, self._now_ms, self._began
+            self, route, correlation_id, self._header.caller, request, self._now_ms, self._began
         )
 
-    def _handle(self, call: SessionCall, way: Route) -> None:
+    def _handle(self, call: SessionCall, route: Route) -> None:
         faults = self._context.faults
         if faults is not None:
             fault = faults.take(call)
@@ -356,25 +356,25 @@ class Session(RequestBuffer):
             if fault is not None:
                 self.current = call = call.late(fault)
         try:
-            if way.is_async:
+            if route.is_async:
                 start(self._shell, handle_async(self, self._shell, call, self._services))
                 return
-            response = way.handle(call, call.request, self._services)
+            response = route.handle(call, call.request, self._services)
             if response is not None:
                 call.answer(response)
         except (Exception, CancelledError) as bug:  # noqa: BLE001 - only this request fails
             self.failed(call, bug)
 
-    def _way(self, buffer: bytes, start: int, end: int) -> Route | None:
+    def _find_route(self, buffer: bytes, start: int, end: int) -> Route | None:
         """The route of a request that has not been asked for before, if there is one.
 
         ApiVersions of a version too new is answered in version 0, all else ends the session.
         """
         api_key, version, _ = read_intent(buffer, start, end)
-        way = route(api_key, version)
-        if way is not None:
-            return way
-        plainest = route(ApiKey.API_VERSIONS, 0)
+        route = find_route(api_key, version)
+        if route is not None:
+            return route
+        plainest = find_route(ApiKey.API_VERSIONS, 0)
         if api_key == ApiKey.API_VERSIONS and plainest is not None:
             self.current = call = self._call(plainest, buffer[start + 4 : start + 8], None)
             self._refuse(call, ErrorCode.UNSUPPORTED_VERSION)
@@ -384,15 +384,15 @@ class Session(RequestBuffer):
 
     def _refuse(self, call: SessionCall, error: ErrorCode) -> None:
         """Answer with an error only; end the session where no answer is allowed, or that fails."""
-        way = call.route
+        route = call.route
         try:
-            response = way.refuse(call.request, error, call.version)
+            response = route.refuse(call.request, error, call.version)
             if response is None:
-                self.end("no_answer", f"{way.api.key.name}: {error.name}")
+                self.end("no_answer", f"{route.api.key.name}: {error.name}")
                 return
-            body = way.encode(response)
+            body = route.encode(response)
         except (Exception, CancelledError) as bug:  # noqa: BLE001 - nothing is left to be said
-            self.end("unanswerable", f"{way.api.key.name}: {bug!r} at {origin(bug)}")
+            self.end("unanswerable", f"{route.api.key.name}: {bug!r} at {origin(bug)}")
         else:
             self.send(call, body, error)
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.api.services import Services
 from coordinator_server.net.body_limits import LargeDecoding
-from coordinator_server.net.context import Shell
+from coordinator_server.net.context import SessionTransport
 from coordinator_server.net.session_call import SessionCall
 
 if TYPE_CHECKING:
     from coordinator_server.net.session import Session
 
 
-def start(shell: Shell, work: Coroutine[Any, Any, None]) -> None:
+def start(shell: SessionTransport, work: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine as a task; one that cannot be started is closed."""
     try:
         shell.run(work)
@@ -25,7 +25,7 @@ def start(shell: Shell, work: Coroutine[Any, Any, None]) -> None:
 
 
 async def decode_large(
-    session: "Session", shell: Shell, call: SessionCall, decoding: LargeDecoding
+    session: "Session", shell: SessionTransport, call: SessionCall, decoding: LargeDecoding
 ) -> None:
     """Decode a request in several turns of the event loop, then have it served."""
     try:
@@ -42,7 +42,7 @@ async def decode_large(
 
 
 async def refuse_large(
-    session: "Session", shell: Shell, call: SessionCall, error: ErrorCode
+    session: "Session", shell: SessionTransport, call: SessionCall, error: ErrorCode
 ) -> None:
     """Answer a large request with an error in every place that it names."""
 
@@ -59,7 +59,7 @@ async def refuse_large(
 
 
 async def handle_async(
-    session: "Session", shell: Shell, call: SessionCall, services: Services
+    session: "Session", shell: SessionTransport, call: SessionCall, services: Services
 ) -> None:
     """Run a handler that waits, and send its response."""
     try:

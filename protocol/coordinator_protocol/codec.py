@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from coordinator_protocol.api_keys import ApiKey
+from coordinator_protocol.decode_cache import BodyCache, PrefixDecoder, SuffixCache
 from coordinator_protocol.decoder import (
     Decoder,
     SlicedDecoder,
@@ -22,7 +23,6 @@ from coordinator_protocol.encoder import (
     compile_parts_encoder,
 )
 from coordinator_protocol.schema import Api
-from coordinator_protocol.tails import Bodies, Heads, Tails
 
 
 class UnknownApi(ValueError):
@@ -61,17 +61,17 @@ def request_decoder(api_key: int, version: int) -> Decoder:
     alike = _ALIKE.get(api_key)
     if alike is None:
         decode = compile_decoder(api.request, version, flexible=flexible)
-        return Bodies(decode).decode if api_key in _ALIKE_AS_A_WHOLE else decode
+        return BodyCache(decode).decode if api_key in _ALIKE_AS_A_WHOLE else decode
     numbers, longest = alike
-    tails = Tails("member_id", longest)
+    tails = SuffixCache("member_id", longest)
     decode = compile_decoder(api.request, version, flexible=flexible, tails=tails)
     if not flexible:
         return decode
     if api_key == ApiKey.SYNC_GROUP:
-        from coordinator_protocol.sync_group_decoder import LeaderSyncs
+        from coordinator_protocol.sync_group_decoder import LeaderSyncDecoder
 
-        decode = LeaderSyncs(version, decode).decode
-    return Heads(api.request, numbers, tails, decode).decode
+        decode = LeaderSyncDecoder(version, decode).decode
+    return PrefixDecoder(api.request, numbers, tails, decode).decode
 
 
 @cache

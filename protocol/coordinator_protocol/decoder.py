@@ -15,6 +15,7 @@ from struct import unpack_from
 from typing import Any
 
 from coordinator_protocol.code_writer import Source
+from coordinator_protocol.decode_cache import SuffixCache
 from coordinator_protocol.decoding import (
     bad_count,
     compact_length,
@@ -28,7 +29,6 @@ from coordinator_protocol.decoding import (
 )
 from coordinator_protocol.errors import Malformed
 from coordinator_protocol.schema import Array, FieldLayout, Fixed, Struct, Variable, Wire, layout
-from coordinator_protocol.tails import Tails
 
 Decoder = Callable[[bytes, int, int], Any]
 """(buffer, start, end) -> message; bytes from `end` on are not part of it."""
@@ -88,7 +88,7 @@ def compile_decoder(
     version: int,
     *,
     flexible: bool,
-    tails: Tails | None = None,
+    tails: SuffixCache | None = None,
 ) -> Decoder:
     """A decoder of a version of a message, which may share what is the same in many others."""
     title = f"{entity.__name__} v{version}"
@@ -142,7 +142,7 @@ class _Writer:
         for helper in _HELPERS:
             source.refer(helper.__name__, helper)
 
-    def whole(self, entity: type[Any], tails: Tails | None) -> None:
+    def whole(self, entity: type[Any], tails: SuffixCache | None) -> None:
         """Read a message that has to end at `end`."""
         made = self.entity(entity) if tails is None else self._in_two_parts(entity, tails)
         self._end()
@@ -173,7 +173,7 @@ class _Writer:
         values = self._fields(entity, fields, ends=True)
         return f"{self.source.refer(entity.__name__, entity)}({', '.join(values)})"
 
-    def _in_two_parts(self, entity: type[Any], tails: Tails) -> str:
+    def _in_two_parts(self, entity: type[Any], tails: SuffixCache) -> str:
         """Read the fields of a message, unless the bytes behind one of them are known."""
         fields = layout(entity, self.version)
         split = [field.name for field in fields].index(tails.behind) + 1

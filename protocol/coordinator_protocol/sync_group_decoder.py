@@ -16,7 +16,7 @@ _FIRST_WITH_PROTOCOL: Final = 5
 _int32: Final = Struct(">i").unpack_from
 
 
-class LeaderSyncs:
+class LeaderSyncDecoder:
     """Reads requests of a flexible version that assign something.
 
     What assigns nothing, has null, long or broken text, or more than its schema says, is left to

@@ -51,7 +51,7 @@ def join(correlation_id: int = 1) -> bytes:
 
 
 class Conversation:
-    """Implements net.context.Shell, and stands for the client too."""
+    """Implements net.context.SessionTransport, and stands for the client too."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ def replaced(
     monkeypatch: pytest.MonkeyPatch, handle: Callable[..., Any], *, is_async: bool = False
 ) -> None:
     """Serve FindCoordinator v2 with another handler."""
-    way = registry.route(FIND_COORDINATOR, 2)
+    way = registry.find_route(FIND_COORDINATOR, 2)
     assert way is not None
     monkeypatch.setattr(way, "handle", handle)
     monkeypatch.setattr(way, "is_async", is_async)

@@ -12,7 +12,7 @@ from coordinator_protocol.api_keys import ApiKey
 from coordinator_protocol.codec import load_api, request_encoder, response_decoder, response_encoder
 from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.java import partition_for
-from coordinator_server.api.registry import route
+from coordinator_server.api.registry import find_route
 from coordinator_server.api.services import Services
 from coordinator_server.clock import ManualClock
 from coordinator_server.group.effects import FetchedTopic, Refuse, Result
@@ -165,7 +165,7 @@ class Asked(FakeCall):
 
 def ask(api: ApiKey, version: int, services: Services, /, **fields: Any) -> Asked:
     """Hand a request to its API module, as a client of this version would send it."""
-    way = route(api, version)
+    way = find_route(api, version)
     assert way is not None
     body = request_encoder(api, version)(load_api(api).request(**fields))
     call = Asked(version, api_key=api)

@@ -22,7 +22,7 @@ from coordinator_protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
 )
 from coordinator_protocol.messages.produce import PartitionProduceData, TopicProduceData
-from coordinator_server.api.registry import REGISTRY, Api, announced, route
+from coordinator_server.api.registry import REGISTRY, Api, announced, find_route
 from coordinator_server.ports import Operation, Resource
 from tests.support.groups import FakeCoordinator, ask, group_services
 
@@ -70,16 +70,16 @@ APIS = pytest.mark.parametrize("api", announced(), ids=lambda api: api.key.name)
 @APIS
 def test_every_announced_version_has_a_route_and_no_other(api: Api) -> None:
     for version in range(api.min_version, api.max_version + 1):
-        way = route(api.key, version)
+        way = find_route(api.key, version)
         assert way is not None
         assert way.version == version
-    assert route(api.key, api.min_version - 1) is None
-    assert route(api.key, api.max_version + 1) is None
+    assert find_route(api.key, api.min_version - 1) is None
+    assert find_route(api.key, api.max_version + 1) is None
 
 
 @APIS
 def test_a_route_is_made_once(api: Api) -> None:
-    assert route(api.key, api.max_version) is route(api.key, api.max_version)
+    assert find_route(api.key, api.max_version) is find_route(api.key, api.max_version)
 
 
 @APIS
@@ -135,7 +135,7 @@ def test_what_does_not_work_is_not_announced() -> None:
 def test_every_api_can_refuse_in_every_version(api: Api) -> None:
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     for version in range(api.min_version, api.max_version + 1):
-        way = route(api.key, version)
+        way = find_route(api.key, version)
         assert way is not None
         request = load_api(api.key).request(**REFUSED.get(api.key, {}))
         body = way.encode(way.refuse(request, error, version))

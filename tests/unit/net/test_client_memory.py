@@ -109,7 +109,7 @@ async def test_who_stops_sending_a_large_request_is_closed_when_others_wait_for_
 
 def answers_much(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Have Metadata answered with so many bytes."""
-    way = registry.route(METADATA, 9)
+    way = registry.find_route(METADATA, 9)
     assert way is not None
     monkeypatch.setattr(way, "handle", lambda call, *_: call.answer_parts([bytes(size)]))
 
@@ -269,7 +269,7 @@ async def test_a_client_that_resets_its_connection_is_noticed_while_it_is_not_re
 async def test_a_response_counts_while_it_is_made_and_no_more_when_it_is_dropped(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    way = registry.route(METADATA, 9)
+    way = registry.find_route(METADATA, 9)
     assert way is not None
     calls: list[Any] = []
     monkeypatch.setattr(way, "is_async", False)

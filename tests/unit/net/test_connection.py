@@ -12,7 +12,7 @@ import pytest
 from coordinator_server.api import registry
 from coordinator_server.group.effects import Joined
 from coordinator_server.net.connection import Connection
-from coordinator_server.net.fair_scheduler import Turns
+from coordinator_server.net.fair_scheduler import FairScheduler
 from coordinator_server.net.limits import SPARE_FILES
 from coordinator_server.net.request_buffer import READ_AHEAD
 from coordinator_server.net.session import Session
@@ -99,7 +99,7 @@ async def test_garbage_closes_its_connection_and_disturbs_nobody_else(start: Sta
 async def test_a_client_that_does_not_read_is_not_served_any_further(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    way = registry.route(FIND_COORDINATOR, 2)
+    way = registry.find_route(FIND_COORDINATOR, 2)
     assert way is not None
     served = []
 
@@ -196,11 +196,11 @@ async def test_a_late_answer_that_cannot_be_sent_ends_its_connection(
     await world.until(lambda: len(world.coordinator.submitted) == 1)
     ((_, event),) = world.coordinator.submitted
 
-    def fail(_turns: Turns, _connection: Connection) -> None:
+    def fail(_turns: FairScheduler, _connection: Connection) -> None:
         raise RuntimeError("planted")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Turns, "add", fail)
+        patched.setattr(FairScheduler, "add", fail)
         event.token.resolve(JOINED)
     assert await parked.is_closed()
     assert world.counters.connections_closed == {"failed": 1}
@@ -257,7 +257,7 @@ async def test_a_peer_that_is_reset_leaves_nothing_behind(start: Start) -> None:
 
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every turn of the loop has lasted long enough when a request comes."""
-    monkeypatch.setattr(Turns, "has_time", lambda *_: False)
+    monkeypatch.setattr(FairScheduler, "has_time", lambda *_: False)
 
 
 async def test_requests_that_are_put_off_are_served_in_their_order(
@@ -323,7 +323,7 @@ async def test_a_repeated_request_does_not_overtake_one_that_was_put_off(
 
 async def test_what_is_put_off_has_a_bound(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     no_time(monkeypatch)
-    monkeypatch.setattr(Turns, "add", lambda _self, _connection: None)
+    monkeypatch.setattr(FairScheduler, "add", lambda _self, _connection: None)
     world = await start()
     client = await world.connect()
     for _ in range(64):
@@ -336,7 +336,7 @@ async def test_what_is_put_off_has_a_bound(start: Start, monkeypatch: pytest.Mon
 async def test_an_answer_in_parts_arrives_whole(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    way = registry.route(FIND_COORDINATOR, 2)
+    way = registry.find_route(FIND_COORDINATOR, 2)
     assert way is not None
     parts = [bytes([number]) * 100_000 for number in range(40)]
     monkeypatch.setattr(way, "handle", lambda call, *_: call.answer_parts(parts))

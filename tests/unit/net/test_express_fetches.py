@@ -11,7 +11,7 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.messages import offset_fetch as messages
 from coordinator_protocol.offset_value import pack_offset
 from coordinator_server.api.offset_fetch import AT_ONCE
-from coordinator_server.api.registry import route
+from coordinator_server.api.registry import find_route
 from coordinator_server.group.effects import DONE, Fetched, FetchedTopic, Result
 from coordinator_server.group.events import Event, FetchOffsets
 from coordinator_server.ports import Operation, Resource
@@ -59,7 +59,7 @@ def talk(coordinator: TellingCoordinator) -> Conversation:
     """A connection whose client has been named in requests of both header versions."""
     talk = Conversation(coordinator)
     for version in range(6, 10):
-        route(ApiKey.OFFSET_FETCH, version)  # made with the first request otherwise
+        find_route(ApiKey.OFFSET_FETCH, version)  # made with the first request otherwise
     talk.send(heartbeat(0, 3), heartbeat(0, 4))
     assert len(talk.answers()) == 2
     coordinator.submitted.clear()

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator_protocol.api_keys import ApiKey
 from coordinator_protocol.errors import ErrorCode
-from coordinator_server.api.registry import route
+from coordinator_server.api.registry import find_route
 from coordinator_server.group.effects import DONE, Refuse, Result, Rule
 from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.net.express import MOST_AT_ONCE
@@ -50,7 +50,7 @@ def introduced(coordinator: RenewingCoordinator, **options: Any) -> Conversation
     talk = Conversation(coordinator, **options)
     accepts, coordinator.accepts = coordinator.accepts, False
     for version in range(5):
-        route(ApiKey.HEARTBEAT, version)  # made with the first request otherwise
+        find_route(ApiKey.HEARTBEAT, version)  # made with the first request otherwise
     talk.send(heartbeat(0, 3), heartbeat(0, 4))
     assert len(talk.answers()) == 2
     coordinator.accepts = accepts

@@ -127,7 +127,7 @@ def test_reading_goes_on_behind_a_parked_request_up_to_a_bound(talk: Conversatio
 def test_time_is_that_of_the_chunk(talk: Conversation) -> None:
     seen = []
     original = heartbeat_api.handle
-    way = registry.route(HEARTBEAT, 4)
+    way = registry.find_route(HEARTBEAT, 4)
     assert way is not None
 
     def handle(call: Any, *rest: Any) -> None:

@@ -147,7 +147,7 @@ def test_a_decoder_that_fails_ends_its_session_only(
     def broken(*_: Any) -> None:
         raise KeyError("bug")
 
-    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "decode", broken)
+    monkeypatch.setattr(registry.find_route(FIND_COORDINATOR, 2), "decode", broken)
     talk.send(heartbeat(1) + FIND)
     assert len(talk.answers()) == 1
     assert talk.ended() == "undecodable"
@@ -174,7 +174,7 @@ def test_an_error_that_must_not_be_answered_ends_the_session(
         raise KeyError("bug")
 
     replaced(monkeypatch, broken)
-    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "refuse", lambda *_: None)
+    monkeypatch.setattr(registry.find_route(FIND_COORDINATOR, 2), "refuse", lambda *_: None)
     talk.send(FIND)
     assert talk.answers() == []
     assert talk.ended() == "no_answer"
@@ -187,7 +187,7 @@ def test_a_refusal_that_fails_too_ends_the_session(
         raise KeyError("bug")
 
     replaced(monkeypatch, broken)
-    monkeypatch.setattr(registry.route(FIND_COORDINATOR, 2), "refuse", broken)
+    monkeypatch.setattr(registry.find_route(FIND_COORDINATOR, 2), "refuse", broken)
     talk.send(FIND)
     assert talk.answers() == []
     assert talk.ended() == "unanswerable"

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator_protocol.codec import request_decoder, request_encoder
+from coordinator_protocol.decode_cache import MOST_BODIES, MOST_TAILS, BodyCache, SuffixCache
 from coordinator_protocol.decoder import Decoder, compile_decoder
 from coordinator_protocol.errors import Malformed
 from coordinator_protocol.messages.join_group import API as JOIN
@@ -12,7 +13,6 @@ from coordinator_protocol.messages.join_group import JoinGroupRequest, JoinGroup
 from coordinator_protocol.messages.sync_group import API as SYNC
 from coordinator_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from coordinator_protocol.schema import Api
-from coordinator_protocol.tails import MOST_BODIES, MOST_TAILS, Bodies, Tails
 
 TEXTS = st.sampled_from(["", "a", "b", "\u00e9", "x" * 200])
 BLOBS = st.sampled_from([b"", b"m", b"n" * 300])
@@ -79,7 +79,7 @@ def test_what_is_malformed_is_so_each_time() -> None:
 
 
 def test_no_more_is_kept_than_there_are_kinds_of_members() -> None:
-    tails = Tails("member_id", 512)
+    tails = SuffixCache("member_id", 512)
     for number in range(10 * MOST_TAILS):
         assert tails.remember(b"%d" % number, (number,)) == (number,)
         assert len(tails) <= MOST_TAILS
@@ -124,7 +124,7 @@ def test_a_body_that_is_known_is_not_read_again() -> None:
         read.append(buffer[start:end])
         return buffer[start:end]
 
-    bodies = Bodies(decode)
+    bodies = BodyCache(decode)
     for _ in range(2):
         assert bodies.decode(b"?body?", 1, 5) == b"body"
         assert bodies.decode(b"body", 0, 3) == b"bod"
@@ -133,7 +133,7 @@ def test_a_body_that_is_known_is_not_read_again() -> None:
 
 
 def test_no_more_bodies_are_kept_than_there_are_kinds() -> None:
-    bodies = Bodies(lambda buffer, start, end: buffer[start:end])
+    bodies = BodyCache(lambda buffer, start, end: buffer[start:end])
     for number in range(3 * MOST_BODIES):
         bodies.decode(b"%d" % number, 0, 3)
         assert len(bodies._known) <= MOST_BODIES

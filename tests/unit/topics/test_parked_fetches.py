@@ -13,7 +13,7 @@ NOW = 1_700_000_000_000
 CLIENTS = 20
 
 
-class Turns:
+class FairScheduler:
     """Counts turns of the event loop."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ async def test_fetches_of_many_partitions_that_one_record_releases_take_turns(
     topics = make_topics(tmp_path)
     (topic,) = topics.catalog.create([("orders", FEW_WANTS + 1)])
     wants = [FetchWant(topic, index, 0, 1000) for index in range(topic.partitions)]
-    turns, reads, read = Turns(), list[int](), topics._read
+    turns, reads, read = FairScheduler(), list[int](), topics._read
 
     async def noted(*given: Any, **options: Any) -> Any:
         reads.append(turns.now)

@@ -9,9 +9,9 @@ from coordinator_protocol.api_keys import ApiKey
 from coordinator_protocol.codec import part_encoder
 from coordinator_protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from coordinator_server.api import streaming_response
-from coordinator_server.api.chunked_work import AT_ONCE, LONGEST_MS, InTurns
+from coordinator_server.api.chunked_work import AT_ONCE, LONGEST_MS, ChunkedWork
 from coordinator_server.api.memory import GROWTH, Growth
-from coordinator_server.api.streaming_response import ArrayAnswer
+from coordinator_server.api.streaming_response import StreamedArray
 from coordinator_server.clock import ManualClock
 from tests.support.groups import Asked
 
@@ -36,7 +36,7 @@ class Steps:
 async def test_steps_are_done_some_at_a_time() -> None:
     clock = ManualClock()
     steps = Steps(clock)
-    InTurns(clock, must_not_fail).add(map(steps.do, range(2 * AT_ONCE)))
+    ChunkedWork(clock, must_not_fail).add(map(steps.do, range(2 * AT_ONCE)))
     assert len(steps.done) == AT_ONCE
     await asyncio.sleep(0)
     assert steps.done == list(range(2 * AT_ONCE))
@@ -45,14 +45,14 @@ async def test_steps_are_done_some_at_a_time() -> None:
 async def test_others_have_their_turn_after_a_few_milliseconds() -> None:
     clock = ManualClock()
     steps = Steps(clock, ms=LONGEST_MS - 1)
-    InTurns(clock, must_not_fail).add(map(steps.do, range(4)))
+    ChunkedWork(clock, must_not_fail).add(map(steps.do, range(4)))
     assert len(steps.done) == 2
     await asyncio.sleep(0)
     assert len(steps.done) == 4
 
 
 def test_what_a_step_adds_comes_before_the_steps_that_are_left() -> None:
-    work = InTurns(ManualClock(), must_not_fail)
+    work = ChunkedWork(ManualClock(), must_not_fail)
     done: list[str] = []
 
     def step(name: str) -> None:
@@ -66,7 +66,7 @@ def test_what_a_step_adds_comes_before_the_steps_that_are_left() -> None:
 
 def test_a_step_that_raises_is_told_and_is_the_last() -> None:
     bugs: list[BaseException] = []
-    work = InTurns(ManualClock(), bugs.append)
+    work = ChunkedWork(ManualClock(), bugs.append)
     done: list[int] = []
 
     def steps() -> Iterator[None]:
@@ -79,12 +79,12 @@ def test_a_step_that_raises_is_told_and_is_the_last() -> None:
     assert done == [1], "it is of use again"
 
 
-def answer_of(count: int) -> tuple[Asked, ArrayAnswer, Callable[[str], bytes]]:
+def answer_of(count: int) -> tuple[Asked, StreamedArray, Callable[[str], bytes]]:
     """An answer to DeleteGroups, and what makes an element of it."""
     call = Asked(2, api_key=ApiKey.DELETE_GROUPS)
     write = part_encoder(DeletableGroupResult, call.api_key, call.version)
-    work = InTurns(ManualClock(), call.failed)
-    answer = ArrayAnswer(call, DeleteGroupsResponse(), count, work)
+    work = ChunkedWork(ManualClock(), call.failed)
+    answer = StreamedArray(call, DeleteGroupsResponse(), count, work)
     return call, answer, lambda name: write(DeletableGroupResult(group_id=name))
 
 
@@ -121,7 +121,7 @@ async def test_a_step_that_raises_anything_is_told_and_later_steps_can_be_taken(
         yield
         raise error
 
-    work = InTurns(ManualClock(), told.append)
+    work = ChunkedWork(ManualClock(), told.append)
     work.add(steps())
     assert told == [error]
     work.add(map(done.append, [1]))
@@ -135,7 +135,7 @@ async def test_steps_that_cannot_go_on_later_are_told_of(monkeypatch: pytest.Mon
         raise MemoryError
 
     monkeypatch.setattr("coordinator_server.api.chunked_work.long_work", long_work)
-    work = InTurns(ManualClock(), told.append)
+    work = ChunkedWork(ManualClock(), told.append)
     work.add(iter(range(2 * AT_ONCE)))
     assert [type(error) for error in told] == [MemoryError]
 
@@ -149,7 +149,7 @@ async def test_a_response_that_grows_waits_for_memory_and_goes_on() -> None:
         allowed.append(go_on)
         return len(sizes) != 2
 
-    work = InTurns(ManualClock(), must_not_fail, may_grow)
+    work = ChunkedWork(ManualClock(), must_not_fail, may_grow)
     done: list[int] = []
 
     def step(number: int) -> None:

@@ -8,10 +8,15 @@ from itertools import pairwise
 
 import pytest
 
-from coordinator_server.net.connection_parking import AWAKE, WOKEN_PER_TURN, Crowd, Resting
+from coordinator_server.net.connection_parking import (
+    AWAKE,
+    WOKEN_PER_TURN,
+    Parkable,
+    ParkedConnections,
+)
 
 
-class Member(Resting):
+class Member(Parkable):
     """Stands for a connection that has been answered."""
 
     def __init__(self) -> None:
@@ -58,9 +63,9 @@ def members() -> Iterator[list[Member]]:
 
 
 @pytest.fixture
-def crowd() -> Crowd:
+def crowd() -> ParkedConnections:
     """One with nobody more to be left awake."""
-    crowd = Crowd()
+    crowd = ParkedConnections()
     for _ in range(AWAKE):
         crowd.add(Unwatched())
     return crowd
@@ -71,7 +76,9 @@ async def turns(number: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_rests_is_woken_when_something_comes(crowd: Crowd, members: list[Member]) -> None:
+async def test_who_rests_is_woken_when_something_comes(
+    crowd: ParkedConnections, members: list[Member]
+) -> None:
     one, other = members[:2]
     crowd.add(one)
     crowd.add(other)
@@ -82,14 +89,18 @@ async def test_who_rests_is_woken_when_something_comes(crowd: Crowd, members: li
     assert (one.rests, one.woken, other.rests) == (False, 1, True)
 
 
-async def test_who_rests_is_woken_when_the_client_goes(crowd: Crowd, members: list[Member]) -> None:
+async def test_who_rests_is_woken_when_the_client_goes(
+    crowd: ParkedConnections, members: list[Member]
+) -> None:
     crowd.add(members[0])
     members[0].client.close()
     await turns()
     assert members[0].woken == 1
 
 
-async def test_few_are_woken_in_a_turn_of_the_loop(crowd: Crowd, members: list[Member]) -> None:
+async def test_few_are_woken_in_a_turn_of_the_loop(
+    crowd: ParkedConnections, members: list[Member]
+) -> None:
     for member in members:
         crowd.add(member)
         member.client.send(b"a request")
@@ -102,7 +113,9 @@ async def test_few_are_woken_in_a_turn_of_the_loop(crowd: Crowd, members: list[M
     assert {member.woken for member in members} == {1}
 
 
-async def test_who_is_heard_makes_room_for_another(crowd: Crowd, members: list[Member]) -> None:
+async def test_who_is_heard_makes_room_for_another(
+    crowd: ParkedConnections, members: list[Member]
+) -> None:
     crowd.silent.pop()
     crowd.add(members[0])
     assert not members[0].rests
@@ -110,7 +123,7 @@ async def test_who_is_heard_makes_room_for_another(crowd: Crowd, members: list[M
     assert members[1].rests
 
 
-async def test_who_rests_takes_no_room(crowd: Crowd, members: list[Member]) -> None:
+async def test_who_rests_takes_no_room(crowd: ParkedConnections, members: list[Member]) -> None:
     for member in members[:3]:
         crowd.add(member)
     crowd.silent.pop()
@@ -119,7 +132,9 @@ async def test_who_rests_takes_no_room(crowd: Crowd, members: list[Member]) -> N
     assert [member.rests for member in members[:4]] == [True, True, True, False]
 
 
-async def test_who_rests_already_goes_on_resting(crowd: Crowd, members: list[Member]) -> None:
+async def test_who_rests_already_goes_on_resting(
+    crowd: ParkedConnections, members: list[Member]
+) -> None:
     crowd.add(members[0])
     crowd.add(members[0])
     members[0].client.send(b"a request")
@@ -128,7 +143,7 @@ async def test_who_rests_already_goes_on_resting(crowd: Crowd, members: list[Mem
 
 
 async def test_who_is_closed_is_forgotten_and_its_number_may_be_given_away(
-    crowd: Crowd, members: list[Member]
+    crowd: ParkedConnections, members: list[Member]
 ) -> None:
     one, other, third = members[:3]
     for member in (one, other):
@@ -147,7 +162,7 @@ async def test_who_is_closed_is_forgotten_and_its_number_may_be_given_away(
 
 
 async def test_one_that_raises_when_it_is_woken_keeps_none_of_the_others_asleep(
-    crowd: Crowd, members: list[Member]
+    crowd: ParkedConnections, members: list[Member]
 ) -> None:
     some = members[:5]
     for member in some:
@@ -160,7 +175,7 @@ async def test_one_that_raises_when_it_is_woken_keeps_none_of_the_others_asleep(
 
 
 async def test_one_that_cannot_be_watched_is_left_to_the_loop(
-    crowd: Crowd, members: list[Member], monkeypatch: pytest.MonkeyPatch
+    crowd: ParkedConnections, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = members[:2]
     crowd.add(one)
@@ -173,7 +188,7 @@ async def test_one_that_cannot_be_watched_is_left_to_the_loop(
 
 
 async def test_where_there_is_no_descriptor_to_watch_with_nobody_rests_until_there_is_one(
-    crowd: Crowd, members: list[Member], monkeypatch: pytest.MonkeyPatch
+    crowd: ParkedConnections, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left() -> None:
         raise OSError(24, "Too many open files")

@@ -375,7 +375,7 @@ def test_a_fetch_of_more_partitions_than_can_be_read_is_refused() -> None:
 def test_what_list_offsets_gathers_for_its_response_is_counted_with_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    way = registry.route(LIST_OFFSETS, 7)
+    way = registry.find_route(LIST_OFFSETS, 7)
     assert way is not None
     monkeypatch.setattr(way, "is_async", False)
     monkeypatch.setattr(way, "handle", lambda *_: None)

@@ -15,7 +15,7 @@ from coordinator_protocol.messages.offset_delete import (
 )
 from coordinator_server.api import registry
 from coordinator_server.net import disconnected_session
-from coordinator_server.net.fair_scheduler import Turns
+from coordinator_server.net.fair_scheduler import FairScheduler
 from coordinator_server.net.memory import MemoryBudget
 from coordinator_server.net.session import MOST_AT_ONCE
 from tests.support.conversation import (
@@ -46,7 +46,7 @@ class Slow:
         self.begun: list[Any] = []
         self.ended: list[str] = []
         self.may_end = asyncio.Event()
-        way = registry.route(api_key, version)
+        way = registry.find_route(api_key, version)
         assert way is not None
         monkeypatch.setattr(way, "handle", self.handle)
         monkeypatch.setattr(way, "is_async", True)
@@ -216,9 +216,9 @@ async def test_nothing_is_served_behind_a_request_that_ended_its_session(
 async def test_bytes_that_were_put_off_are_not_served_while_the_connection_is_closed(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Turns, "has_time", lambda *_: False)
-    monkeypatch.setattr(Turns, "add", lambda _self, _connection: None)
-    monkeypatch.setattr(Turns, "add_last", lambda _self, _connection: None)
+    monkeypatch.setattr(FairScheduler, "has_time", lambda *_: False)
+    monkeypatch.setattr(FairScheduler, "add", lambda _self, _connection: None)
+    monkeypatch.setattr(FairScheduler, "add_last", lambda _self, _connection: None)
     world = await start()
     client = await world.connect()
     client.send(leave(1), heartbeat(2), leave(3))

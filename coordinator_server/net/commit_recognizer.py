@@ -13,15 +13,15 @@ _LAYOUTS: Final = 8
 """The number of layouts per connection that may turn out useless."""
 
 
-class Familiar:
+class CommitRecognizer:
     """The latest request of a connection that had one like it before."""
 
-    __slots__ = ("_layouts_left", "_length", "later", "way")
+    __slots__ = ("_layouts_left", "_length", "later", "route")
 
     def __init__(self) -> None:
         self.later: Later | None = None
         """Serves what differs in numbers that its API knows the places of."""
-        self.way: Route
+        self.route: Route
         """Of what `later` serves."""
         self._length = 0
         """Of the last request that may be worth recognising."""
@@ -48,13 +48,13 @@ class Familiar:
 
         Where nothing ever comes again, that is given up.
         """
-        way = call.route
+        route = call.route
         if len(frame) != self._length:
             self._length = len(frame)
             return
-        if way.later is None or not self._layouts_left:
+        if route.later is None or not self._layouts_left:
             return
         self._layouts_left -= 1
         with suppress(ValueError):
-            self.later = way.later(call, call.request, services, frame, body)
-            self.way = way
+            self.later = route.later(call, call.request, services, frame, body)
+            self.route = route

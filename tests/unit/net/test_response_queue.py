@@ -5,15 +5,15 @@ import pytest
 from coordinator_protocol.api_keys import ApiKey
 from coordinator_protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from coordinator_protocol.writing import LARGE_PART
-from coordinator_server.api.registry import route
-from coordinator_server.net.response_queue import MOST_COPIED, Outbox
+from coordinator_server.api.registry import find_route
+from coordinator_server.net.response_queue import MOST_COPIED, ResponseQueue
 from tests.support.conversation import Conversation, heartbeat
 
 RECORDS = bytes(MOST_COPIED)
 
 
 def test_small_answers_leave_in_one_piece() -> None:
-    outbox = Outbox()
+    outbox = ResponseQueue()
     outbox.add(b"\0\0\0\1", b"", b"one")
     outbox.add_parts(b"\0\0\0\2", b"\0", [b"t", b"wo"])
     assert outbox.size == 23
@@ -23,7 +23,7 @@ def test_small_answers_leave_in_one_piece() -> None:
 
 
 def test_what_is_large_in_an_answer_is_not_copied() -> None:
-    outbox = Outbox()
+    outbox = ResponseQueue()
     outbox.add_parts(b"\0\0\0\1", b"", [b"a", b"b", RECORDS, b"c"])
     before, small, records, rest = outbox.take()
     assert records is RECORDS
@@ -32,14 +32,14 @@ def test_what_is_large_in_an_answer_is_not_copied() -> None:
 
 
 def test_parts_of_an_answer_that_are_small_are_joined() -> None:
-    outbox = Outbox()
+    outbox = ResponseQueue()
     outbox.add_parts(b"\0\0\0\1", b"", [b"x" * (LARGE_PART - 1)] * 100)
     assert [len(part) for part in outbox.take()] == [8, 100 * (LARGE_PART - 1)]
 
 
 @pytest.mark.parametrize("version", range(4, 13))
 def test_the_records_of_a_fetch_are_not_copied(version: int) -> None:
-    way = route(ApiKey.FETCH, version)
+    way = find_route(ApiKey.FETCH, version)
     assert way is not None
     assert way.encode_parts is not None
     data = PartitionData(high_watermark=1, aborted_transactions=None, records=RECORDS)
@@ -50,7 +50,7 @@ def test_the_records_of_a_fetch_are_not_copied(version: int) -> None:
 
 
 def test_an_answer_in_parts_is_an_answer_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    way = route(ApiKey.HEARTBEAT, 4)
+    way = find_route(ApiKey.HEARTBEAT, 4)
     assert way is not None
     body = [bytes(4), b"\0\0", b"\0"]
     monkeypatch.setattr(way, "handle", lambda call, *_: call.answer_parts(body))

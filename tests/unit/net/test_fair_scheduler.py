@@ -18,8 +18,8 @@ from coordinator_server.net.fair_scheduler import (
     MOST_PER_TURN,
     MOST_SHARE,
     SHARED,
-    Flushed,
-    Turns,
+    FairScheduler,
+    Schedulable,
 )
 
 
@@ -29,8 +29,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def turns(clock: ManualClock) -> Turns:
-    return Turns(SoonInLoop(), clock)
+def turns(clock: ManualClock) -> FairScheduler:
+    return FairScheduler(SoonInLoop(), clock)
 
 
 class FailingClock(ManualClock):
@@ -45,7 +45,7 @@ class FailingClock(ManualClock):
         return super().monotonic_ms()
 
 
-class Counting(Flushed):
+class Counting(Schedulable):
     """Stands for a connection that takes its time."""
 
     def __init__(self, clock: ManualClock, takes_ms: int = 0, *, is_answered: bool = True) -> None:
@@ -89,7 +89,7 @@ class Failing(Counting):
         self.errors.append(repr(error))
 
 
-async def flushed_by_turns(turns: Turns, connections: list[Counting]) -> list[int]:
+async def flushed_by_turns(turns: FairScheduler, connections: list[Counting]) -> list[int]:
     """How many have gone on, turn by turn, until all have."""
     for each in connections:
         turns.add(each)
@@ -104,20 +104,20 @@ async def flushed_by_turns(turns: Turns, connections: list[Counting]) -> list[in
 
 
 async def test_thousands_of_connections_are_flushed_in_several_turns_of_the_loop(
-    turns: Turns, clock: ManualClock
+    turns: FairScheduler, clock: ManualClock
 ) -> None:
     by_turns = await flushed_by_turns(turns, [Counting(clock) for _ in range(1_000)])
     assert max(by_turns) <= MOST_PER_TURN, by_turns
 
 
 async def test_connections_that_take_long_have_few_of_them_in_a_turn(
-    turns: Turns, clock: ManualClock
+    turns: FairScheduler, clock: ManualClock
 ) -> None:
     by_turns = await flushed_by_turns(turns, [Counting(clock, takes_ms=2) for _ in range(20)])
     assert max(by_turns) == LOOKS_EVERY, by_turns
 
 
-async def test_who_asks_again_while_it_goes_on_has_to_get_in_line(turns: Turns) -> None:
+async def test_who_asks_again_while_it_goes_on_has_to_get_in_line(turns: FairScheduler) -> None:
     order: list[str] = []
 
     class Again(Counting):
@@ -141,7 +141,7 @@ async def test_who_asks_again_while_it_goes_on_has_to_get_in_line(turns: Turns) 
 async def test_an_error_of_the_turn_itself_leaves_the_rest_for_the_next_turn() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     clock = FailingClock()
-    turns, connection = Turns(SoonInLoop(), clock), Counting(clock)
+    turns, connection = FairScheduler(SoonInLoop(), clock), Counting(clock)
     turns.add(connection)
     clock.fails = True
     await asyncio.sleep(0)
@@ -150,7 +150,9 @@ async def test_an_error_of_the_turn_itself_leaves_the_rest_for_the_next_turn() -
     assert connection.flushed == 1
 
 
-async def test_requests_have_time_until_the_turn_has_lasted_long_enough(turns: Turns) -> None:
+async def test_requests_have_time_until_the_turn_has_lasted_long_enough(
+    turns: FairScheduler,
+) -> None:
     who = Counting(ManualClock())
     assert turns.has_time(who, 1_000)
     assert turns.has_time(who, 1_000 + LONGEST_MS - 1)
@@ -160,7 +162,7 @@ async def test_requests_have_time_until_the_turn_has_lasted_long_enough(turns: T
 
 
 async def test_of_thousands_that_are_answered_together_most_rest(
-    turns: Turns, clock: ManualClock
+    turns: FairScheduler, clock: ManualClock
 ) -> None:
     crowd = [Counting(clock) for _ in range(AWAKE + CROWDED)]
     await flushed_by_turns(turns, crowd)
@@ -168,14 +170,16 @@ async def test_of_thousands_that_are_answered_together_most_rest(
 
 
 async def test_a_connection_whose_request_is_in_progress_does_not_rest(
-    turns: Turns, clock: ManualClock
+    turns: FairScheduler, clock: ManualClock
 ) -> None:
     crowd = [Counting(clock, is_answered=False) for _ in range(AWAKE + CROWDED)]
     await flushed_by_turns(turns, crowd)
     assert not any(each.rests for each in crowd)
 
 
-async def test_few_that_are_answered_together_do_not_rest(turns: Turns, clock: ManualClock) -> None:
+async def test_few_that_are_answered_together_do_not_rest(
+    turns: FairScheduler, clock: ManualClock
+) -> None:
     for _ in range(2 + AWAKE // (CROWDED - 1)):
         few = [Counting(clock) for _ in range(CROWDED - 1)]
         await flushed_by_turns(turns, few)
@@ -183,7 +187,7 @@ async def test_few_that_are_answered_together_do_not_rest(turns: Turns, clock: M
 
 
 async def test_a_crowd_of_which_everybody_is_heard_or_closed_does_not_rest(
-    turns: Turns, clock: ManualClock
+    turns: FairScheduler, clock: ManualClock
 ) -> None:
     crowd = [Counting(clock) for _ in range(AWAKE)]
     await flushed_by_turns(turns, crowd)
@@ -196,7 +200,7 @@ async def test_a_crowd_of_which_everybody_is_heard_or_closed_does_not_rest(
 
 
 async def test_a_connection_that_raises_ends_and_the_others_have_their_turn(
-    turns: Turns, clock: ManualClock
+    turns: FairScheduler, clock: ManualClock
 ) -> None:
     failing, others = Failing(clock), [Counting(clock) for _ in range(3)]
     for each in (others[0], failing, *others[1:]):
@@ -212,7 +216,7 @@ async def test_a_connection_that_raises_ends_and_the_others_have_their_turn(
 
 
 async def test_the_more_connections_wait_the_fewer_requests_each_serves_in_its_turn(
-    turns: Turns, clock: ManualClock
+    turns: FairScheduler, clock: ManualClock
 ) -> None:
     shares: dict[int, set[int]] = {}
 
@@ -227,7 +231,7 @@ async def test_the_more_connections_wait_the_fewer_requests_each_serves_in_its_t
 
 
 async def test_clients_that_have_gone_are_served_in_the_time_that_others_leave(
-    turns: Turns, clock: ManualClock
+    turns: FairScheduler, clock: ManualClock
 ) -> None:
     order: list[str] = []
 

@@ -12,7 +12,7 @@ MOST_TAILS: Final = 64
 """The kinds of members that ask by turns are far fewer."""
 
 
-class Tails(dict[bytes | None, tuple[Any, ...]]):
+class SuffixCache(dict[bytes | None, tuple[Any, ...]]):
     """The values of fields by the bytes they were read from; nobody changes them."""
 
     __slots__ = ("behind", "longest")
@@ -38,7 +38,7 @@ _LONGEST_BODY: Final = 128
 """Bytes; longer ones are read anew."""
 
 
-class Bodies:
+class BodyCache:
     """Reads requests of which many are alike from the first byte to the last."""
 
     __slots__ = ("_decode", "_known")
@@ -66,7 +66,7 @@ _ONE: Final = 4
 """Bytes of an int32."""
 
 
-class Heads:
+class PrefixDecoder:
     """Reads a JoinGroup or SyncGroup of a flexible version whose tail has been read before.
 
     Its own fields are a group id, one or two int32, and a member id; four follow. Whatever else
@@ -79,7 +79,7 @@ class Heads:
         self,
         make: Callable[..., Any],
         numbers: int,
-        tails: Tails,
+        tails: SuffixCache,
         decode: Callable[[bytes, int, int], Any],
     ) -> None:
         self._make = make
