@@ -14,7 +14,7 @@ from coordinator_protocol.batch_builder import NewBatch
 from coordinator_protocol.offset_commit_scanner import OffsetRun
 
 __all__ = [
-    "Appended",
+    "AppendCallback",
     "CorruptLog",
     "Fenced",
     "LogRecord",
@@ -57,10 +57,10 @@ class Node(NamedTuple):
     port: int
 
 
-Loaded = Sequence[LogRecord] | OffsetRun
+LoadedRecords = Sequence[LogRecord] | OffsetRun
 """A part of a log: records, or plain commits read in one go."""
 
-Appended = Callable[[int | BaseException], None]
+AppendCallback = Callable[[int | BaseException], None]
 """Called once: with the offset of the last record when it is durable, or with Fenced,
 OutcomeUnknown or OSError."""
 
@@ -72,14 +72,14 @@ class PartitionLog(Protocol):
     epoch: int
     """Fencing token; grows with every claim."""
 
-    def load(self) -> AsyncIterator[Loaded]:
+    def load(self) -> AsyncIterator[LoadedRecords]:
         """Every record of the log, in order; once, before the first append.
 
         Raises CorruptLog, OSError.
         """
         ...
 
-    def append(self, batch: NewBatch, then: Appended) -> None:
+    def append(self, batch: NewBatch, then: AppendCallback) -> None:
         """Append atomically and in order; `then` is called when it is durable, or at once.
 
         A batch without records calls it when all before it is durable. Raises TooLarge, and then

@@ -15,7 +15,7 @@ from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import TOPIC_THREADS
 from coordinator_server.topics.errors import TopicError, check_not_closed
-from coordinator_server.topics.partition import Records, Waiter, check_limit, check_offset
+from coordinator_server.topics.partition import FetchWaiter, ReadResult, check_limit, check_offset
 from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import Search, TimestampAndOffset
 from coordinator_server.topics.transactions import Transactions
@@ -50,7 +50,7 @@ class CoordinatorPartition:
         self._searches = searches
         self._log: SegmentLog | None = None
         self._transactions = Transactions()
-        self._waiters: set[Waiter] = set()
+        self._waiters: set[FetchWaiter] = set()
         self._reading = asyncio.Lock()
         """One reader at a time: reading a segment for the first time makes its index."""
         self._follows = False
@@ -111,8 +111,8 @@ class CoordinatorPartition:
 
     async def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, committed: bool
-    ) -> Records:
-        """See Partition.read; in a thread, as a segment may have to be searched."""
+    ) -> ReadResult:
+        """See TopicPartitionLog.read; in a thread, as a segment may have to be searched."""
         async with self._reading:
             log = await self._present()
             check_offset(offset, self.start_offset, log.end_offset)
@@ -126,7 +126,7 @@ class CoordinatorPartition:
             if not at_least_one and len(data) > max_bytes:
                 data = b""
             aborted = self._transactions.aborted_within(offset, up_to) if committed else []
-            return Records(data, high_watermark, stable, self.start_offset, aborted)
+            return ReadResult(data, high_watermark, stable, self.start_offset, aborted)
 
     async def _read(self, log: SegmentLog, offset: int, max_bytes: int, up_to: int) -> bytes:
         try:
@@ -149,11 +149,11 @@ class CoordinatorPartition:
             await self._present()
         return self.last_stable_offset if committed else self.high_watermark
 
-    def watch(self, waiter: Waiter) -> None:
+    def watch(self, waiter: FetchWaiter) -> None:
         """Tell `waiter` of every byte that becomes readable from now on."""
         self._waiters.add(waiter)
 
-    def unwatch(self, waiter: Waiter) -> None:
+    def unwatch(self, waiter: FetchWaiter) -> None:
         """Tell it no more."""
         self._waiters.discard(waiter)
 

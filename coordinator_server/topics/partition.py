@@ -27,7 +27,7 @@ class Appended(NamedTuple):
     durable: "asyncio.Future[None]"
 
 
-class Records(NamedTuple):
+class ReadResult(NamedTuple):
     """What a read has found; `data` is whole batches."""
 
     data: bytes
@@ -51,7 +51,7 @@ def check_limit(max_bytes: int) -> None:
         raise TopicError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{max_bytes} bytes cannot be read.")
 
 
-class Waiter:
+class FetchWaiter:
     """A parked Fetch; `done` completes when enough bytes have become readable."""
 
     __slots__ = ("_missing", "done")
@@ -72,7 +72,7 @@ class Waiter:
             self.done.set_result(None)
 
 
-class Partition:
+class TopicPartitionLog:
     """The records of a topic partition; they are readable up to the high watermark.
 
     A partition that never had a record has no directory and no open file.
@@ -82,13 +82,13 @@ class Partition:
         "_absent",
         "_closed",
         "_closing",
-        "_cut_to",
         "_flusher",
         "_log",
         "_open_log",
         "_opening",
         "_reading",
         "_searches",
+        "_truncate_to",
         "_waiters",
         "high_watermark",
     )
@@ -102,11 +102,11 @@ class Partition:
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         """Closes a log that has failed; the next one is opened after it."""
-        self._waiters: set[Waiter] = set()
+        self._waiters: set[FetchWaiter] = set()
         self._reading = asyncio.Lock()
         """One reader at a time: reading a segment for the first time makes its index."""
         self._absent = False
-        self._cut_to: int | None = None
+        self._truncate_to: int | None = None
         self._closed = False
 
     @property
@@ -128,7 +128,7 @@ class Partition:
             self._check_open()
             if self._opening is None:
                 self._opening = asyncio.create_task(self._run_open(create))
-                self._opening.add_done_callback(_look_at_failure)
+                self._opening.add_done_callback(_retrieve_exception)
             try:
                 # A client that goes away must not cancel what others wait for.
                 await asyncio.shield(self._opening)
@@ -139,7 +139,7 @@ class Partition:
         try:
             if self._closing is not None:
                 await asyncio.wait((self._closing,))
-            log = await TOPIC_THREADS.run(partial(self._open_and_cut, create))
+            log = await TOPIC_THREADS.run(partial(self._open_and_truncate, create))
             if log is not None and self._closed:
                 await TOPIC_THREADS.run(log.close)
         finally:
@@ -149,14 +149,14 @@ class Partition:
             return
         if log is not None:
             self._log = log
-            self._cut_to = None
+            self._truncate_to = None
             self.high_watermark = log.end_offset
 
-    def _open_and_cut(self, create: bool) -> SegmentLog | None:
+    def _open_and_truncate(self, create: bool) -> SegmentLog | None:
         log = self._open_log(create)
-        if log is not None and self._cut_to is not None:
+        if log is not None and self._truncate_to is not None:
             try:
-                log.truncate(self._cut_to)
+                log.truncate(self._truncate_to)
             except BaseException:
                 log.close()
                 raise
@@ -168,7 +168,7 @@ class Partition:
         Raises TopicError with KAFKA_STORAGE_ERROR or UNKNOWN_TOPIC_OR_PARTITION.
         """
         try:
-            await self._flusher.unwritten.room()
+            await self._flusher.unwritten.wait_for_room()
         except OSError as failure:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         self._check_open()
@@ -202,14 +202,14 @@ class Partition:
         """Give up a log that failed; it is opened again, without what was never readable."""
         if log is self._log and log.failed is not None and not self._closed:
             # What is durable is acknowledged in this moment, or has been.
-            self._cut_to = max(self.high_watermark, log.durable_offset)
+            self._truncate_to = max(self.high_watermark, log.durable_offset)
             self._log = None
             self._closing = asyncio.create_task(TOPIC_THREADS.run(log.close))
-            self._closing.add_done_callback(_look_at_failure)
+            self._closing.add_done_callback(_retrieve_exception)
 
     async def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, committed: bool = False
-    ) -> Records:
+    ) -> ReadResult:
         """Whole batches from the one with `offset` on, up to the high watermark.
 
         At most `max_bytes`, but for the first batch when `at_least_one` is asked for. There are no
@@ -230,7 +230,7 @@ class Partition:
                     data = await self._read(log, offset, max_bytes, high_watermark)
         if not at_least_one and len(data) > max_bytes:
             data = b""
-        return Records(data, high_watermark, high_watermark, start)
+        return ReadResult(data, high_watermark, high_watermark, start)
 
     async def _read(self, log: SegmentLog, offset: int, max_bytes: int, up_to: int) -> bytes:
         """In a thread: a segment may have to be searched, or the sync of a full one waited for."""
@@ -260,19 +260,19 @@ class Partition:
             self._check_open()
             raise
 
-    def watch(self, waiter: Waiter) -> None:
+    def watch(self, waiter: FetchWaiter) -> None:
         """Tell `waiter` of every byte that becomes readable from now on."""
         self._waiters.add(waiter)
 
-    def unwatch(self, waiter: Waiter) -> None:
+    def unwatch(self, waiter: FetchWaiter) -> None:
         """Tell it no more."""
         self._waiters.discard(waiter)
 
-    def give_up(self) -> None:
+    def discard(self) -> None:
         """As `refuse` for what is to be removed: `close_files` does not sync it."""
         self.refuse()
         if self._log is not None:
-            self._log.give_up(OSError(f"{self._log.directory} is deleted"))
+            self._log.fail(OSError(f"{self._log.directory} is deleted"))
 
     def close_files(self) -> None:
         """Close the log's files, synced unless it was given up. Blocks."""
@@ -296,7 +296,7 @@ class Partition:
             raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition has been closed.")
 
 
-def _look_at_failure(opening: "asyncio.Task[None]") -> None:
+def _retrieve_exception(opening: "asyncio.Task[None]") -> None:
     """Who asked is told; if all have gone away meanwhile, that is no bug of anybody's."""
     if not opening.cancelled():
         opening.exception()

@@ -21,10 +21,10 @@ from coordinator_server.storage.segments.threads import TOPIC_THREADS
 from coordinator_server.topics.auto_creation import AutoCreation
 from coordinator_server.topics.catalog_interface import Catalog
 from coordinator_server.topics.coordinator_log import CoordinatorLogs, CoordinatorPartition
-from coordinator_server.topics.directories import Directories
+from coordinator_server.topics.directories import PartitionDirectories
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.names import GROUP_METADATA_TOPIC
-from coordinator_server.topics.partition import Appended, Partition, Waiter
+from coordinator_server.topics.partition import Appended, FetchWaiter, TopicPartitionLog
 from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import TimestampAndOffset, first_from, latest
 from coordinator_server.topics.transactions import Aborted
@@ -81,7 +81,7 @@ class ResponseMemory(Protocol):
         ...
 
 
-AnyPartition = Partition | CoordinatorPartition
+ReadablePartition = TopicPartitionLog | CoordinatorPartition
 
 
 class Topics:
@@ -90,7 +90,7 @@ class Topics:
     def __init__(
         self,
         catalog: Catalog,
-        directories: Directories,
+        directories: PartitionDirectories,
         flusher: Flusher,
         clock: Clock,
         rules: BatchRules,
@@ -106,10 +106,10 @@ class Topics:
         self._rules = rules
         self._fetch_max_bytes = fetch_max_bytes
         self.auto_creation = AutoCreation(catalog, clock, auto_create_max)
-        self._partitions: dict[tuple[UUID, int], AnyPartition] = {}
+        self._partitions: dict[tuple[UUID, int], ReadablePartition] = {}
         self._coordinator_logs: CoordinatorLogs | None = None
         self._removals: set[asyncio.Task[None]] = set()
-        self._parked: set[Waiter] = set()
+        self._parked: set[FetchWaiter] = set()
         self._draining = False
 
     @property
@@ -131,21 +131,21 @@ class Topics:
 
         That goes on to its end, whoever asked for it goes away.
         """
-        await self._to_its_end(self._delete(names))
+        await self._run_uncancelled(self._delete(names))
 
     async def _delete(self, names: Sequence[str]) -> None:
         # Changes replace the mapping: this one keeps what is deleted.
         before = self.catalog.topics()
         await self.catalog.delete_durably(names)
         pace = Pace(self._clock)
-        doomed: list[tuple[TopicInfo, list[Partition]]] = []
+        to_delete: list[tuple[TopicInfo, list[TopicPartitionLog]]] = []
         for name in names:
             if pace.is_over():
                 await pace.rest()
-            doomed.append((before[name], self._give_up(before[name])))
-        await self._remove(doomed)
+            to_delete.append((before[name], self._discard_partitions(before[name])))
+        await self._remove(to_delete)
 
-    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_uncancelled(self, work: Coroutine[Any, Any, None]) -> None:
         removal = asyncio.create_task(work)
         self._removals.add(removal)
         removal.add_done_callback(self._removals.discard)
@@ -156,25 +156,27 @@ class Topics:
 
         That goes on to its end, whoever asked for it goes away.
         """
-        doomed = [(topic, self._give_up(topic)) for topic in topics]
-        await self._to_its_end(self._remove(doomed))
+        to_delete = [(topic, self._discard_partitions(topic)) for topic in topics]
+        await self._run_uncancelled(self._remove(to_delete))
 
     async def removals(self) -> None:
         """Wait until what is being removed is gone."""
         while self._removals:
             await asyncio.wait(self._removals)
 
-    def _give_up(self, topic: TopicInfo) -> list[Partition]:
+    def _discard_partitions(self, topic: TopicInfo) -> list[TopicPartitionLog]:
         """Serve a topic's partitions no more; those of which there may be an open file."""
         keys = [(topic.topic_id, index) for index in range(topic.partitions)]
         given_up = [self._partitions.pop(key) for key in keys if key in self._partitions]
-        partitions = [each for each in given_up if isinstance(each, Partition)]
+        partitions = [each for each in given_up if isinstance(each, TopicPartitionLog)]
         for partition in partitions:
-            partition.give_up()
+            partition.discard()
         return partitions
 
-    async def _remove(self, doomed: Sequence[tuple[TopicInfo, Sequence[Partition]]]) -> None:
-        for topic, partitions in doomed:
+    async def _remove(
+        self, to_delete: Sequence[tuple[TopicInfo, Sequence[TopicPartitionLog]]]
+    ) -> None:
+        for topic, partitions in to_delete:
             for partition in partitions:
                 await partition.wait_closed()
             try:
@@ -185,7 +187,7 @@ class Topics:
                 if self._directories.is_whole:
                     self.catalog.removed(topic)
 
-    def _remove_files(self, topic: TopicInfo, partitions: Iterable[Partition]) -> None:
+    def _remove_files(self, topic: TopicInfo, partitions: Iterable[TopicPartitionLog]) -> None:
         for partition in partitions:
             partition.close_files()
         self._directories.remove(topic)
@@ -200,7 +202,7 @@ class Topics:
         large = len(records or b"") > INLINE_CHECK_BYTES
         batch = await asyncio.to_thread(check) if large else check()
         partition = self._partition(topic, index)
-        assert isinstance(partition, Partition)
+        assert isinstance(partition, TopicPartitionLog)
         await partition.open(create=True)
         return await partition.append(batch)
 
@@ -286,7 +288,7 @@ class Topics:
         """
         _close_files(self._end())
 
-    def _end(self) -> list[Partition]:
+    def _end(self) -> list[TopicPartitionLog]:
         """Serve nothing any more; those of which there may be an open file."""
         self.release()
         self._searches.close()
@@ -294,9 +296,9 @@ class Topics:
         self._partitions.clear()
         for partition in partitions:
             partition.refuse()
-        return [each for each in partitions if isinstance(each, Partition)]
+        return [each for each in partitions if isinstance(each, TopicPartitionLog)]
 
-    def _partition(self, topic: TopicInfo, index: int) -> AnyPartition:
+    def _partition(self, topic: TopicInfo, index: int) -> ReadablePartition:
         """The partition; TopicError if the topic has been deleted since the request began."""
         key = (topic.topic_id, index)
         partition = self._partitions.get(key)
@@ -306,18 +308,20 @@ class Topics:
             partition = self._partitions[key] = self._make_partition(topic, index)
         return partition
 
-    def _make_partition(self, topic: TopicInfo, index: int) -> AnyPartition:
+    def _make_partition(self, topic: TopicInfo, index: int) -> ReadablePartition:
         if topic.name == GROUP_METADATA_TOPIC:
             assert self._coordinator_logs is not None
             return CoordinatorPartition(
                 self._coordinator_logs, index, self._flusher, self._searches
             )
         open_log = partial(self._directories.open_log, topic, index)
-        return Partition(open_log, self._flusher, self._searches)
+        return TopicPartitionLog(open_log, self._flusher, self._searches)
 
-    async def _open(self, partitions: Iterable[AnyPartition]) -> dict[AnyPartition, TopicError]:
+    async def _open(
+        self, partitions: Iterable[ReadablePartition]
+    ) -> dict[ReadablePartition, TopicError]:
         """Open all, so that what follows waits little; those that cannot be opened come back."""
-        refused: dict[AnyPartition, TopicError] = {}
+        refused: dict[ReadablePartition, TopicError] = {}
         for partition in partitions:
             if not partition.is_open:
                 try:
@@ -329,8 +333,8 @@ class Topics:
     async def _read(
         self,
         wants: Sequence[FetchWant],
-        partitions: Sequence[AnyPartition],
-        refused: dict[AnyPartition, TopicError],
+        partitions: Sequence[ReadablePartition],
+        refused: dict[ReadablePartition, TopicError],
         max_bytes: int,
         *,
         committed: bool,
@@ -364,13 +368,13 @@ class Topics:
 
     async def _park(
         self,
-        partitions: Sequence[AnyPartition],
+        partitions: Sequence[ReadablePartition],
         seen: Sequence[int],
         missing: int,
         max_wait_ms: int,
     ) -> None:
         """Wait for so many bytes beyond what was seen, by high watermarks."""
-        waiter = Waiter(missing)
+        waiter = FetchWaiter(missing)
         self._parked.add(waiter)
         for partition in partitions:
             partition.watch(waiter)
@@ -385,6 +389,6 @@ class Topics:
                 partition.unwatch(waiter)
 
 
-def _close_files(partitions: Iterable[Partition]) -> None:
+def _close_files(partitions: Iterable[TopicPartitionLog]) -> None:
     for partition in partitions:
         partition.close_files()

@@ -19,17 +19,17 @@ Records = dict[str, int]
 """How many there are, by the name of their log."""
 
 
-class Linger:
+class AdaptiveLinger:
     """Counts records of passes; it does not know the time."""
 
-    __slots__ = ("_answered", "_at_first", "_came_again", "_needed", "wanted")
+    __slots__ = ("_answered", "_at_first", "_needed", "_rounds_repeated", "wanted")
 
     def __init__(self) -> None:
         self.wanted = 0
         """How many records the next pass waits for; 0 if it does not wait."""
         self._answered: Records = {}
         """By the last pass."""
-        self._came_again = 0
+        self._rounds_repeated = 0
         """Passes after which they did, less those after which they did not."""
         self._needed = FEWEST
         self._at_first = 0
@@ -37,29 +37,31 @@ class Linger:
 
     def ended(self, answered: Records, waiting: Records) -> None:
         """A pass has answered some records; others have come meanwhile."""
-        everybody = sum(answered.values()) + sum(waiting.values())
+        total = sum(answered.values()) + sum(waiting.values())
         if not self.wanted:
-            self._at_first = everybody
-            came_again = self._have_come_again(waiting)
-            self._came_again = self._came_again + 1 if came_again else self._came_again // 2
-        elif everybody > 2 * self._at_first:
+            self._at_first = total
+            is_repeated = self._has_repeated(waiting)
+            self._rounds_repeated = (
+                self._rounds_repeated + 1 if is_repeated else self._rounds_repeated // 2
+            )
+        elif total > 2 * self._at_first:
             # The longer it waits the more there are: they come without an answer, too.
-            self.in_vain()
+            self.back_off()
         else:
             self._needed = max(FEWEST, self._needed - 1)
         self._answered = answered
-        if self._came_again >= self._needed:
+        if self._rounds_repeated >= self._needed:
             # Not for the last few.
-            self.wanted = everybody - everybody // 8
+            self.wanted = total - total // 8
 
-    def _have_come_again(self, waiting: Records) -> bool:
+    def _has_repeated(self, waiting: Records) -> bool:
         """Whether there are as many as the pass before the last has answered, in the same logs."""
         again = 0
         for log, answered in self._answered.items():
             again += min(answered, waiting.get(log, 0))
         return 0 < 3 * sum(self._answered.values()) <= 4 * again
 
-    def in_vain(self) -> None:
+    def back_off(self) -> None:
         """Waiting was not worth it: it is tried again when those answered came for longer."""
         self.stop()
         self._needed = min(2 * self._needed, MOST)
@@ -67,4 +69,4 @@ class Linger:
     def stop(self) -> None:
         """Nobody comes any more."""
         self.wanted = 0
-        self._came_again = 0
+        self._rounds_repeated = 0

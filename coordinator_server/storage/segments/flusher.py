@@ -17,8 +17,12 @@ from enum import StrEnum
 from typing import Final
 
 from coordinator_server.loop.batching import Soon, SoonInLoop
-from coordinator_server.storage.segments.adaptive_linger import LINGER_SECONDS, Linger, Records
-from coordinator_server.storage.segments.background import Background, Report
+from coordinator_server.storage.segments.adaptive_linger import (
+    LINGER_SECONDS,
+    AdaptiveLinger,
+    Records,
+)
+from coordinator_server.storage.segments.background import Report, SegmentWriteBack
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import (
@@ -28,7 +32,7 @@ from coordinator_server.storage.segments.threads import (
     as_os_error,
     start_thread,
 )
-from coordinator_server.storage.segments.unwritten import Unwritten
+from coordinator_server.storage.segments.unwritten import UnwrittenBytes
 
 DEFAULT_INTERVAL_MS: Final = 1_000
 WRITE_OUT_SECONDS: Final = 0.25
@@ -51,7 +55,7 @@ class FlushPolicy(StrEnum):
     """When the system likes."""
 
 
-class Waiter(ABC):
+class FlushWaiter(ABC):
     """Who waits until everything that a log has just now is safe under the policy."""
 
     __slots__ = ("end", "log")
@@ -66,7 +70,7 @@ class Waiter(ABC):
         """Called with None when it is safe, or with what went wrong; with that if it raises."""
 
 
-class _WaitingFuture(Waiter):
+class _FutureWaiter(FlushWaiter):
     """Resolves a future."""
 
     __slots__ = ("_future",)
@@ -76,7 +80,7 @@ class _WaitingFuture(Waiter):
         self._future = future
 
     def flushed(self, error: OSError | None) -> None:
-        """See Waiter."""
+        """See FlushWaiter."""
         if self._future.done():
             return
         if error is None:
@@ -104,30 +108,30 @@ class Flusher:
         self._syncs_logs = self._journal is None and policy is FlushPolicy.COMMIT
         """Whether a pass makes the logs themselves durable."""
         self._report = report
-        self._waiting: list[Waiter] = []
-        self._under_way: list[Waiter] | None = None
+        self._waiting: list[FlushWaiter] = []
+        self._flushing: list[FlushWaiter] | None = None
         """Who waits for the pass."""
         self._soon = soon or SoonInLoop()
         self._is_due = False
         """Whether a pass is going to begin."""
         self._closed = False
         syncs = self._journal is not None and self._journal.syncs
-        self._linger = Linger() if syncs else None
-        self._call_later = later or _later_in_loop
+        self._linger = AdaptiveLinger() if syncs else None
+        self._call_later = later or _call_later_in_loop
         self._records: Records = {}
         """Of the pass that is under way, if passes may wait for more."""
-        self._passes = 0
+        self._flushes = 0
         """Those that have ended."""
-        self._give_up: asyncio.Handle | None = None
+        self._linger_timer: asyncio.Handle | None = None
         """Begins a pass that has waited for long."""
-        self._settled: asyncio.Future[None] | None = None
+        self._progress: asyncio.Future[None] | None = None
         """What `close` waits for."""
-        self._passer = JobThread("flusher", start)
-        self.unwritten = Unwritten()
+        self._flush_thread = JobThread("flusher", start)
+        self.unwritten = UnwrittenBytes()
         interval = interval_ms / 1000 if policy is FlushPolicy.INTERVAL else None
-        self._background = Background(
+        self._background = SegmentWriteBack(
             self._journal,
-            self._passer,
+            self._flush_thread,
             JobThread("segment-writer", start),
             self.unwritten,
             write_out_seconds,
@@ -142,18 +146,18 @@ class Flusher:
         Fails with the OSError of the log's sync, and only of this log's.
         """
         future = asyncio.get_running_loop().create_future()
-        self.wait(_WaitingFuture(log, future))
+        self.wait(_FutureWaiter(log, future))
         return future
 
-    def wait(self, waiter: Waiter) -> None:
+    def wait(self, waiter: FlushWaiter) -> None:
         """As `flush`; the waiter is told, from the event loop."""
         if self._closed:
-            self._tell(waiter, OSError(errno.EBADF, f"{waiter.log.directory}: the server stops"))
+            self._notify(waiter, OSError(errno.EBADF, f"{waiter.log.directory}: the server stops"))
             return
         self.unwritten.count(waiter.log)
         self._waiting.append(waiter)
-        if not self._is_due and self._under_way is None:
-            self._begin_soon()
+        if not self._is_due and self._flushing is None:
+            self._schedule_flush()
 
     async def close(self, seconds: float = CLOSE_SECONDS) -> list[SegmentLog]:
         """Make durable what is left, under every policy, and end the threads.
@@ -162,8 +166,8 @@ class Flusher:
         these is told that it failed; with a journal, what was acknowledged is in there.
         """
         self._linger = None
-        if self._give_up is not None:
-            self._give_up.cancel()
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
         try:
             async with asyncio.timeout(seconds):
                 await self._finish()
@@ -173,27 +177,27 @@ class Flusher:
         self.unwritten.close()
         left = self._abandon(seconds)
         self._background.end()
-        self._passer.end()
+        self._flush_thread.end()
         return left
 
     async def _finish(self) -> None:
-        while self._under_way is not None or self._waiting:
-            self._begin_pass()
-            await self._settle()
+        while self._flushing is not None or self._waiting:
+            self._begin_flush()
+            await self._wait_for_progress()
         while not self._background.is_finished():
-            await self._settle()
+            await self._wait_for_progress()
 
-    async def _settle(self) -> None:
+    async def _wait_for_progress(self) -> None:
         """Wait until something that is under way has ended."""
-        if self._under_way is None and not self._background.is_busy:
+        if self._flushing is None and not self._background.is_busy:
             return
-        self._settled = asyncio.get_running_loop().create_future()
-        await self._settled
+        self._progress = asyncio.get_running_loop().create_future()
+        await self._progress
 
     def _abandon(self, seconds: float) -> list[SegmentLog]:
         """Tell who still waits, and which logs may lack something."""
-        waiting = [*(self._under_way or []), *self._waiting]
-        self._under_way, self._waiting = None, []
+        waiting = [*(self._flushing or []), *self._waiting]
+        self._flushing, self._waiting = None, []
         left = dict.fromkeys([*(waiter.log for waiter in waiting), *self._background.unfinished()])
         if left:
             self._report(
@@ -205,47 +209,47 @@ class Flusher:
             )
         for waiter in waiting:
             why = f"{waiter.log.directory}: not flushed within {seconds:g} s, the server stops"
-            waiter.log.give_up(OSError(errno.ETIMEDOUT, why))
-            self._tell(waiter, waiter.log.failed)
+            waiter.log.fail(OSError(errno.ETIMEDOUT, why))
+            self._notify(waiter, waiter.log.failed)
         return list(left)
 
     # --- passes ---
 
-    def _begin_soon(self) -> None:
+    def _schedule_flush(self) -> None:
         self._is_due = True
         try:
-            self._soon(self._begin_pass)
+            self._soon(self._begin_flush)
         except BaseException:
             self._is_due = False
             raise
 
-    def _begin_pass(self) -> None:
+    def _begin_flush(self) -> None:
         self._is_due = False
-        if self._under_way is not None or not self._waiting or self._closed:
+        if self._flushing is not None or not self._waiting or self._closed:
             return
-        if self._background.is_behind() or self._waits_for_more():
+        if self._background.is_behind() or self._must_linger():
             return
         waiting, self._waiting = self._waiting, []
         failures: _Failures = {}
         try:
             work = self._work(waiting, failures)
             if work is not None:
-                self._passer.submit(
+                self._flush_thread.submit(
                     Job(
                         work,
-                        lambda: self._end_pass(waiting, failures),
-                        lambda error: self._fail_pass(waiting, error),
+                        lambda: self._end_flush(waiting, failures),
+                        lambda error: self._fail_flush(waiting, error),
                     )
                 )
         except (Exception, CancelledError) as error:  # noqa: BLE001 - no memory, no thread
-            self._under_way = waiting
-            self._fail_pass(waiting, as_os_error(error))
+            self._flushing = waiting
+            self._fail_flush(waiting, as_os_error(error))
             return
-        self._under_way = waiting
+        self._flushing = waiting
         if work is None:
-            self._end_pass(waiting, failures)
+            self._end_flush(waiting, failures)
 
-    def _work(self, waiting: list[Waiter], failures: _Failures) -> Callable[[], None] | None:
+    def _work(self, waiting: list[FlushWaiter], failures: _Failures) -> Callable[[], None] | None:
         """What the thread is to do for a pass; None if there is nothing new."""
         if self._journal is not None:
             return self._journal_work(self._journal, waiting)
@@ -261,11 +265,13 @@ class Flusher:
                         log.write_out()
                 except Exception as error:  # noqa: BLE001 - one log's, whatever it is
                     failures[log] = failure = as_os_error(error)
-                    log.give_up(failure)
+                    log.fail(failure)
 
         return work
 
-    def _journal_work(self, journal: Journal, waiting: list[Waiter]) -> Callable[[], None] | None:
+    def _journal_work(
+        self, journal: Journal, waiting: list[FlushWaiter]
+    ) -> Callable[[], None] | None:
         """Write what is new of all logs at once."""
         logs: list[SegmentLog] = []
         parts: list[bytes] = []
@@ -283,62 +289,62 @@ class Flusher:
             except Exception as error:  # noqa: BLE001 - these logs lack what was in the pass
                 failure = as_os_error(error)
                 for log in logs:
-                    log.give_up(failure)
+                    log.fail(failure)
 
         return work
 
-    def _fail_pass(self, waiting: list[Waiter], error: OSError) -> None:
+    def _fail_flush(self, waiting: list[FlushWaiter], error: OSError) -> None:
         """End a pass of which nobody knows what it did: its logs are opened again."""
         self._report("flush_failed", error=str(error), logs=sorted({w.log.name for w in waiting}))
         for waiter in waiting:
-            waiter.log.give_up(error)
-        self._end_pass(waiting, dict.fromkeys([waiter.log for waiter in waiting], error))
+            waiter.log.fail(error)
+        self._end_flush(waiting, dict.fromkeys([waiter.log for waiter in waiting], error))
 
-    def _end_pass(self, waiting: list[Waiter], failures: _Failures) -> None:
+    def _end_flush(self, waiting: list[FlushWaiter], failures: _Failures) -> None:
         """Tell who waited, and let the next pass begin."""
-        if self._under_way is not waiting:
+        if self._flushing is not waiting:
             # Abandoned: who waited was told.
             return
-        self._under_way = None
+        self._flushing = None
         try:
             if self._waiting and not self._is_due:
-                self._begin_soon()
-            self._tell_all(waiting, failures)
-            self._follow([waiter.log for waiter in waiting])
+                self._schedule_flush()
+            self._notify_all(waiting, failures)
+            self._hand_to_background([waiter.log for waiter in waiting])
             if self._linger is not None:
-                self._learn(self._linger)
+                self._update_linger(self._linger)
         except (Exception, CancelledError) as bug:  # noqa: BLE001 - the next pass must begin
             self._linger = None
             _report_bug("what follows a flush has failed", bug)
         finally:
-            self._wake_settled()
+            self._wake_close()
 
-    def _follow(self, logs: list[SegmentLog]) -> None:
+    def _hand_to_background(self, logs: list[SegmentLog]) -> None:
         """Leave to the background what has to follow a pass."""
         if self._journal is not None:
-            self._background.written(logs)
+            self._background.queue_write_out(logs)
             if any(log.failed is not None for log in logs):
                 # Nothing is going to be written of them, and nobody may wait for room for that.
                 self.unwritten.recount()
             return
         self.unwritten.recount()
         if not self._syncs_logs:
-            self._background.answered(logs)
+            self._background.queue_sync(logs)
 
-    def _tell_all(self, waiting: list[Waiter], failures: _Failures) -> None:
+    def _notify_all(self, waiting: list[FlushWaiter], failures: _Failures) -> None:
         """Tell what a pass made of the logs; one that failed meanwhile is cut to what was safe."""
         syncs_logs = self._syncs_logs
         for waiter in waiting:
             log = waiter.log
             error = failures.get(log) if syncs_logs else log.failed
             if error is None and not syncs_logs:
-                log.journaled(waiter.end)
-            try:  # as `_tell`, without a call for each
+                log.mark_safe(waiter.end)
+            try:  # as `_notify`, without a call for each
                 waiter.flushed(error)
-            except (Exception, CancelledError) as bug:  # noqa: BLE001 - see _tell
+            except (Exception, CancelledError) as bug:  # noqa: BLE001 - see _notify
                 _fail_waiter(waiter, bug)
 
-    def _tell(self, waiter: Waiter, error: OSError | None) -> None:
+    def _notify(self, waiter: FlushWaiter, error: OSError | None) -> None:
         """Tell one; whatever that brings about, the others are told, too."""
         try:
             waiter.flushed(error)
@@ -347,54 +353,54 @@ class Flusher:
 
     def _background_ended(self) -> None:
         """The segments have more than before: a pass that was held back may begin."""
-        if self._waiting and self._under_way is None and not self._is_due:
-            self._begin_soon()
-        self._wake_settled()
+        if self._waiting and self._flushing is None and not self._is_due:
+            self._schedule_flush()
+        self._wake_close()
 
-    def _wake_settled(self) -> None:
-        if self._settled is not None and not self._settled.done():
-            self._settled.set_result(None)
+    def _wake_close(self) -> None:
+        if self._progress is not None and not self._progress.done():
+            self._progress.set_result(None)
 
     # --- waiting for more ---
 
-    def _waits_for_more(self) -> bool:
+    def _must_linger(self) -> bool:
         linger = self._linger
         if linger is None:
             return False
         self._records = _new_records(self._waiting)
         return linger.wanted > 0 and sum(self._records.values()) < linger.wanted
 
-    def _learn(self, linger: Linger) -> None:
-        self._passes += 1
+    def _update_linger(self, linger: AdaptiveLinger) -> None:
+        self._flushes += 1
         linger.ended(self._records, _new_records(self._waiting))
-        if linger.wanted and self._give_up is None:
-            self._give_up_later(linger)
+        if linger.wanted and self._linger_timer is None:
+            self._start_linger_timer(linger)
 
-    def _give_up_later(self, linger: Linger) -> None:
+    def _start_linger_timer(self, linger: AdaptiveLinger) -> None:
         """One timer for many passes: it looks whether the same one waits as when it began."""
-        passes = self._passes
+        passes = self._flushes
 
         def look() -> None:
-            self._give_up = None
+            self._linger_timer = None
             if self._linger is None:
                 return
-            if self._under_way is None and self._passes == passes:
+            if self._flushing is None and self._flushes == passes:
                 if self._waiting:
-                    linger.in_vain()
+                    linger.back_off()
                 else:
                     linger.stop()
-                self._begin_pass()
+                self._begin_flush()
             elif linger.wanted:
-                self._give_up_later(linger)
+                self._start_linger_timer(linger)
 
-        self._give_up = self._call_later(LINGER_SECONDS, look)
+        self._linger_timer = self._call_later(LINGER_SECONDS, look)
 
 
 _TRIES: Final = 10
 """A process without memory may have some in the next moment."""
 
 
-def _fail_waiter(waiter: Waiter, bug: BaseException) -> None:
+def _fail_waiter(waiter: FlushWaiter, bug: BaseException) -> None:
     """A waiter that could not take its result has failed: it must not wait for ever."""
     _report_bug(f"{waiter.log.directory}: what follows an append has failed", bug)
     for _ in range(_TRIES):
@@ -408,11 +414,11 @@ def _report_bug(message: str, bug: BaseException) -> None:
     asyncio.get_running_loop().call_exception_handler(context)
 
 
-def _later_in_loop(seconds: float, call: Callable[[], None]) -> asyncio.Handle:
+def _call_later_in_loop(seconds: float, call: Callable[[], None]) -> asyncio.Handle:
     return asyncio.get_running_loop().call_later(seconds, call)
 
 
-def _new_records(waiting: list[Waiter]) -> Records:
+def _new_records(waiting: list[FlushWaiter]) -> Records:
     """How many records of logs the journal does not have yet."""
     records: Records = {}
     for waiter in waiting:

@@ -26,10 +26,10 @@ from coordinator_server.storage.segments.journal_file import JournalFile, entrie
 from coordinator_server.storage.segments.journal_files import JournalFiles
 from coordinator_server.storage.segments.journal_format import (
     HEADER_BYTES,
-    Run,
-    folded,
+    BatchRun,
     frame,
     frame_size,
+    merged_runs,
 )
 from coordinator_server.storage.segments.journal_recovery import JournalRecovery
 from coordinator_server.storage.segments.journaled import Journaled
@@ -81,13 +81,15 @@ class Journal:
         self._files = files
         self._report = report
         self._guard = guard
-        self._own = JournalFiles(directory, owner, files, syncs=syncs, boot=boot)
+        self._journal_files = JournalFiles(directory, owner, files, syncs=syncs, boot=boot)
         if self.points.problem is not None:
             report("checkpoint_damaged", file=str(self.points.path), error=self.points.problem)
-        self._found = JournalRecovery(self._own, directory, owner, files, recovery, report)
-        self._sequence = self._found.sequence
+        self._recovery = JournalRecovery(
+            self._journal_files, directory, owner, files, recovery, report
+        )
+        self._sequence = self._recovery.sequence
         self._checkpoints = JournalCheckpoints(
-            self._own,
+            self._journal_files,
             self.points,
             directory,
             is_strict=self.is_strict,
@@ -101,22 +103,27 @@ class Journal:
 
     def directories(self) -> list[str]:
         """The directories of logs of which segments may lack what is here."""
-        with self._own.changed:
-            return sorted({name for file in self._own.live() for name in file.names})
+        with self._journal_files.changed:
+            return sorted({name for file in self._journal_files.live() for name in file.names})
 
-    def has(self, identity: bytes) -> bool:
+    def may_have_entries(self, identity: bytes) -> bool:
         """Whether there may be something of a log."""
-        with self._own.changed:
-            return any(directory_of(identity) in file.names for file in self._own.live())
+        with self._journal_files.changed:
+            return any(directory_of(identity) in file.names for file in self._journal_files.live())
 
     def identities(self, name: str) -> set[bytes]:
         """Those of the logs of a directory that it has entries of."""
-        with self._own.changed:
-            return {each for f in self._own.live() for each in f.ends if directory_of(each) == name}
+        with self._journal_files.changed:
+            return {
+                each
+                for f in self._journal_files.live()
+                for each in f.ends
+                if directory_of(each) == name
+            }
 
-    def check_whole(self, name: str) -> None:
+    def check_undamaged(self, name: str) -> None:
         """Raise CorruptLog if a log may have lost acknowledged records with a damaged file."""
-        damage = self._found.suspects.get(name)
+        damage = self._recovery.suspects.get(name)
         if damage is not None:
             raise CorruptLog(
                 f"{self._directory / name} may have lost records that were acknowledged: {damage}",
@@ -125,12 +132,12 @@ class Journal:
 
     def is_complete(self, name: str) -> bool:
         """Whether it has all that was written of a log behind the recovery point, for sure."""
-        is_known = self._found.is_whole and self.points.problem is None
+        is_known = self._recovery.is_whole and self.points.problem is None
         return is_known and name in self.points.names()
 
-    def note(self, name: str, log: Journaled, synced: int) -> None:
+    def note_recovery_point(self, name: str, log: Journaled, synced: int) -> None:
         """Note a recovery point; not that of a log that was deleted or opened anew meanwhile."""
-        self._checkpoints.note(name, log, synced)
+        self._checkpoints.note_recovery_point(name, log, synced)
 
     def is_expected(self, name: str, topic_id: str | None = None) -> bool:
         """Whether a log has to be there: its topic was not deleted, nor made anew since."""
@@ -159,35 +166,35 @@ class Journal:
             self._checkpoints.forget(name)
         self.points.write()
 
-    def runs_of(self, identity: bytes, first: int = 0) -> list[Run]:
+    def batch_runs(self, identity: bytes, first: int = 0) -> list[BatchRun]:
         """What there is of a log from an offset on, in order. Raises OSError."""
         name = directory_of(identity)
-        with self._own.changed:
+        with self._journal_files.changed:
             live = [
-                (f.path, f.header, self._own.is_certain(f.header), f.ends_at_hole)
-                for f in self._own.live()
+                (f.path, f.header, self._journal_files.is_certain(f.header), f.ends_at_hole)
+                for f in self._journal_files.live()
                 if name in f.names
             ]
         found = [each for file in live for each in entries_in(self._files, *file)]
-        return folded((entry for entry in found if entry.identity == identity), first)
+        return merged_runs((entry for entry in found if entry.identity == identity), first)
 
-    def out_of_reach(self, path: Path, offset: int) -> None:
+    def report_unreachable(self, path: Path, offset: int) -> None:
         """Say that records at an offset are no use: what came before was lost or cut off."""
         self._report("journal_out_of_reach", segment=str(path), offset=offset)
 
-    def opened(self, log: Journaled, end_offset: int) -> None:
+    def register(self, log: Journaled, end_offset: int) -> None:
         """A log has got what is here, and it is synced: from now on it answers for itself.
 
         Raises OSError.
         """
-        with self._own.changed:
+        with self._journal_files.changed:
             self._checkpoints.logs[log.directory.name] = log
         # A checkpoint may have noted more, of the one that was here before.
         self.points.lower(log.directory.name, end_offset)
 
     def open_logs(self) -> list[Journaled]:
         """The logs that were opened and not deleted since."""
-        with self._own.changed:
+        with self._journal_files.changed:
             return list(self._checkpoints.logs.values())
 
     def close_previous(self, name: str) -> None:
@@ -196,10 +203,10 @@ class Journal:
         Its threads open files by their paths, so a new segment would come into the directory of the
         next one, and what it kept back behind what that one has of it already. Blocks.
         """
-        with self._own.changed:
+        with self._journal_files.changed:
             log = self._checkpoints.logs.get(name)
         if log is not None:
-            log.give_up(OSError(f"{log.directory} is deleted, or opened anew"))
+            log.fail(OSError(f"{log.directory} is deleted, or opened anew"))
             log.close()
 
     # --- writing ---
@@ -213,14 +220,14 @@ class Journal:
         size = frame_size(len(body))
         if self._guard is not None:
             self._guard.check_sometimes()
-        current = self._with_room(size)
+        current = self._file_with_room(size)
         try:
             self._write_frame(current, body, logs)
         except (Exception, CancelledError):
             # Whatever it is: a frame that is left out in a file would look like a damaged one. The
             # mark comes first, as giving up can fail, too.
             current.broken = True
-            self._own.give_up(current)
+            self._journal_files.abandon(current)
             raise
         self.written_bytes += size
 
@@ -229,11 +236,11 @@ class Journal:
         data = frame(file.header, self._sequence, body)
         for log in logs:
             if log.identity not in file.ends:
-                with self._own.changed:
+                with self._journal_files.changed:
                     # Before the write: once any of it is there, the file is needed until it is
                     # settled.
                     file.names.add(log.directory.name)
-            file.reach(log.identity, log.end_offset)
+            file.expect_entries_until(log.identity, log.end_offset)
         if self.syncs:
             file.make_room(len(data), self._capacity)
         file.file.write(file.position, data, durably=self.syncs)
@@ -243,45 +250,49 @@ class Journal:
         file.position += len(data)
         file.is_dirty = not self.syncs
 
-    def _with_room(self, size: int) -> JournalFile:
+    def _file_with_room(self, size: int) -> JournalFile:
         """The file to write into; a full one is left to a checkpoint. Raises OSError."""
-        current = self._own.current
+        current = self._journal_files.current
         if current is not None and current.broken:
-            self._own.give_up(current)
+            self._journal_files.abandon(current)
         elif current is not None:
             if current.position == HEADER_BYTES or current.position + size <= self._capacity:
                 return current
-            if not self.syncs and not self._own.free and self._checkpoints.running is not None:
+            if (
+                not self.syncs
+                and not self._journal_files.free
+                and self._checkpoints.running is not None
+            ):
                 # Nobody may wait for it, so this one takes a little more.
                 return current
             # Nothing follows in this file: its last frame must not look like a torn one.
             if self.syncs:
                 current.note_progress(self._sequence, durably=True)
-            with self._own.changed:
-                self._own.full.append(current)
-                self._own.current = None
+            with self._journal_files.changed:
+                self._journal_files.full.append(current)
+                self._journal_files.current = None
         self.begin_checkpoint()
-        with self._own.changed:
-            while self._must_wait():
-                self._own.changed.wait()
-            fresh = self._own.free.pop(0) if self._own.free else None
-        fresh = fresh or self._own.make()
-        with self._own.changed:
-            self._own.current = fresh
+        with self._journal_files.changed:
+            while self._must_wait_for_checkpoint():
+                self._journal_files.changed.wait()
+            fresh = self._journal_files.free.pop(0) if self._journal_files.free else None
+        fresh = fresh or self._journal_files.make()
+        with self._journal_files.changed:
+            self._journal_files.current = fresh
         return fresh
 
-    def _must_wait(self) -> bool:
+    def _must_wait_for_checkpoint(self) -> bool:
         """Whether the next file is the one that is just being freed: there are two, if possible."""
-        is_freeing = self._checkpoints.running is not None and not self._own.free
-        return is_freeing and self.syncs and len(self._own.full) > 1
+        is_freeing = self._checkpoints.running is not None and not self._journal_files.free
+        return is_freeing and self.syncs and len(self._journal_files.full) > 1
 
     def sync(self) -> list[JournalFile]:
         """Make durable what was written without; which files that failed for. Blocks.
 
         Another thread may write meanwhile; that one hands over to `abandon` what has failed.
         """
-        with self._own.changed:
-            dirty = [file for file in self._own.live() if file.is_dirty]
+        with self._journal_files.changed:
+            dirty = [file for file in self._journal_files.live() if file.is_dirty]
         failed = []
         for file in dirty:
             # Before the sync: what is written meanwhile is for the next one.
@@ -297,8 +308,8 @@ class Journal:
     def abandon(self, failed: Iterable[JournalFile]) -> None:
         """Give up files that could not be synced: the segments are, with all that is in them."""
         for file in failed:
-            if file is self._own.current:
-                self._own.give_up(file)
+            if file is self._journal_files.current:
+                self._journal_files.abandon(file)
             file.broken = True
         self.begin_checkpoint()
 
@@ -314,19 +325,19 @@ class Journal:
 
     def close(self) -> bool:
         """Checkpoint and remove the files; False if some must stay, for logs that have failed."""
-        with self._own.changed:
+        with self._journal_files.changed:
             while self._checkpoints.running is not None:
-                self._own.changed.wait()
-            if self._own.current is not None:
-                self._own.full.append(self._own.current)
-                self._own.current = None
+                self._journal_files.changed.wait()
+            if self._journal_files.current is not None:
+                self._journal_files.full.append(self._journal_files.current)
+                self._journal_files.current = None
         settled = self._checkpoints.run()
         with suppress(OSError):
             if self._guard is not None:
                 self._guard.check()
             self.points.write()
-            self._own.remove_free()
-        for file in [*self._own.full, *self._own.free]:
+            self._journal_files.remove_free()
+        for file in [*self._journal_files.full, *self._journal_files.free]:
             with suppress(Exception, CancelledError):
                 file.file.close()
-        return settled and not self._found.missing
+        return settled and not self._recovery.missing

@@ -13,9 +13,9 @@ from coordinator_server.storage.segments.journal_format import (
     HEADER_BYTES,
     NO_HEADER,
     PROGRESS_AT,
-    Entry,
     Header,
-    Hole,
+    JournalEntry,
+    UnreadableFrames,
     entries,
     progress,
     read_frames,
@@ -82,7 +82,7 @@ class JournalFile:
             self.file.fill(begin, longer - begin)
             self.size = longer
 
-    def reach(self, identity: bytes, end_offset: int) -> None:
+    def expect_entries_until(self, identity: bytes, end_offset: int) -> None:
         """Expect entries of a log up to an offset."""
         if end_offset > self.ends.get(identity, -1):
             self.ends[identity] = end_offset
@@ -107,7 +107,7 @@ class FoundFile(NamedTuple):
     first: int
     """The sequence of the first frame; 0 if there is none."""
     last: int
-    holes: list[Hole]
+    holes: list[UnreadableFrames]
     seen: dict[str, int]
     """The sequence of the last frame that has an entry of a log, by the log's directory."""
     problem: str | None
@@ -120,10 +120,10 @@ def find(files: Files, path: Path, number: int) -> FoundFile:
     header, written, problem = _read_pages(block)
     file = JournalFile(path, number, block, block.size(), header)
     first = last = 0
-    holes: list[Hole] = []
+    holes: list[UnreadableFrames] = []
     seen: dict[str, int] = {}
     for each in read_frames(block, header, written or 0):
-        if isinstance(each, Hole):
+        if isinstance(each, UnreadableFrames):
             holes.append(each)
             continue
         first, last = first or each.sequence, each.sequence
@@ -131,7 +131,7 @@ def find(files: Files, path: Path, number: int) -> FoundFile:
             name = directory_of(entry.identity)
             file.names.add(name)
             seen[name] = each.sequence
-            file.reach(entry.identity, entry.end_offset)
+            file.expect_entries_until(entry.identity, entry.end_offset)
     if written is None and problem is None and not first:
         problem = "neither its progress (the second page) nor any of its frames can be read"
     # Without a header nobody knows its generation, so it is not written again.
@@ -157,12 +157,12 @@ def _read_pages(block: BlockFile) -> tuple[Header, int | None, str | None]:
 
 def entries_in(
     files: Files, path: Path, header: Header, is_certain: bool, ends_at_hole: bool
-) -> Iterator[Entry]:
+) -> Iterator[JournalEntry]:
     """The entries of a file that has this header. Raises OSError."""
     file = files.open_block(path)
     try:
         for each in read_frames(file, header):
-            if not isinstance(each, Hole):
+            if not isinstance(each, UnreadableFrames):
                 yield from entries(each.body, is_synced=is_certain)
             elif ends_at_hole:
                 return

@@ -99,7 +99,7 @@ class JournalFiles:
         file.position = HEADER_BYTES
         file.names, file.ends = set(), {}
 
-    def give_up(self, file: JournalFile) -> None:
+    def abandon(self, file: JournalFile) -> None:
         """Never write into a file again: what the system says of it is worth nothing now."""
         file.broken = True
         try:

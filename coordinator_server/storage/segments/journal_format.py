@@ -51,7 +51,7 @@ _ENTRY: Final = Struct(">HqI")
 _OFFSET_BYTES: Final = 8
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """What happened to a log; of a cut the batch is empty."""
 
     identity: bytes
@@ -67,7 +67,7 @@ class Entry(NamedTuple):
         return read_batch_header(self.batch).last_offset + 1 if self.batch else self.offset
 
 
-class Run(NamedTuple):
+class BatchRun(NamedTuple):
     """Batches of a log without a gap between them."""
 
     offset: int
@@ -108,7 +108,7 @@ class Frame(NamedTuple):
     body: bytes
 
 
-class Hole(NamedTuple):
+class UnreadableFrames(NamedTuple):
     """Frames that were written and cannot be read."""
 
     position: int
@@ -141,7 +141,7 @@ def _header_fields(header: Header) -> bytes:
     return magic + generation + seed + header.boot
 
 
-class Entries:
+class EntryBuffer:
     """What happens to a log, as entries of the next frame, in parts."""
 
     __slots__ = ("_batch_size", "_identity", "_identity_size", "_parts", "_sized")
@@ -219,7 +219,9 @@ def read_progress(file: BlockFile) -> Progress | None:
     return Progress(Header(generation, magic == _SYNCED, seed, boot), sequence)
 
 
-def read_frames(file: BlockFile, header: Header, written: int = 0) -> Iterator[Frame | Hole]:
+def read_frames(
+    file: BlockFile, header: Header, written: int = 0
+) -> Iterator[Frame | UnreadableFrames]:
     """The frames of a file's generation in order, and the holes between them.
 
     The file is read on behind a hole. `written` is the last sequence that its progress names.
@@ -232,11 +234,11 @@ def read_frames(file: BlockFile, header: Header, written: int = 0) -> Iterator[F
             if behind is None:
                 break
             position, found = behind
-            yield Hole(at, position, expected or 0, found.sequence - 1)
+            yield UnreadableFrames(at, position, expected or 0, found.sequence - 1)
         yield found
         at, expected = found.end, found.sequence + 1
     if written >= (expected or 1):
-        yield Hole(at, file.size(), expected or 0, written)
+        yield UnreadableFrames(at, file.size(), expected or 0, written)
 
 
 def _next_frame(file: BlockFile, at: int, header: Header, least: int) -> tuple[int, Frame] | None:
@@ -278,36 +280,36 @@ def _counts(found: int, sequence: int, generation: int, expected: int | None) ->
     return found == generation and expected in (None, sequence)
 
 
-def entries(body: bytes, *, is_synced: bool = True) -> Iterator[Entry]:
+def entries(body: bytes, *, is_synced: bool = True) -> Iterator[JournalEntry]:
     """The entries of a frame of such a file."""
     at = 0
     while at < len(body):
         name_size, offset, size = _ENTRY.unpack_from(body, at)
         at += _ENTRY.size
         name, at = body[at : at + name_size], at + name_size
-        yield Entry(name, offset, body[at : at + size], is_synced)
+        yield JournalEntry(name, offset, body[at : at + size], is_synced)
         at += size
 
 
-def folded(found: Iterable[Entry], first: int = 0) -> list[Run]:
+def merged_runs(found: Iterable[JournalEntry], first: int = 0) -> list[BatchRun]:
     """What the entries of one log come to, in order, from an offset on.
 
     An entry takes back every batch that reaches its offset. Between two runs everything was in the
     segment when the second one began, or was lost with the power before it was synced.
     """
-    kept: list[tuple[Entry, int]] = []
+    kept: list[tuple[JournalEntry, int]] = []
     for each in found:
         while kept and kept[-1][1] > each.offset:
             kept.pop()
         if each.batch:
             kept.append((each, each.end_offset))
-    runs: list[Run] = []
+    runs: list[BatchRun] = []
     end: int | None = None
     for each, its_end in kept:
         if each.offset < first:
             continue
         if each.offset != end:
-            runs.append(Run(each.offset, [], each.is_synced))
+            runs.append(BatchRun(each.offset, [], each.is_synced))
         runs[-1].batches.append(each.batch)
         end = its_end
     return runs

@@ -28,7 +28,7 @@ class JournalRecovery:
 
     def __init__(
         self,
-        own: JournalFiles,
+        journal_files: JournalFiles,
         directory: Path,
         owner: str,
         files: Files,
@@ -36,8 +36,8 @@ class JournalRecovery:
         report: Report,
     ) -> None:
         """Take up the files there are; those with entries are full. Raises OSError."""
-        self._own = own
-        self._manifest = own.manifest
+        self._journal_files = journal_files
+        self._manifest = journal_files.manifest
         self._directory = directory
         self._owner = owner
         self._files = files
@@ -60,16 +60,18 @@ class JournalRecovery:
             # A process that was killed may have left a name in memory, and the file is used again.
             self._files.sync_directory(self._directory)
         listed = self._manifest.listed()
-        self._own.next_number = max([*numbers, *listed], default=-1) + 1
+        self._journal_files.next_number = max([*numbers, *listed], default=-1) + 1
         # As they were written: a file may have got its generation before one that was used first.
         found = sorted(
-            (find(self._files, self._own.path_of(number), number) for number in numbers),
+            (find(self._files, self._journal_files.path_of(number), number) for number in numbers),
             key=lambda each: each.first,
         )
-        self._own.full = [each.file for each in found]
+        self._journal_files.full = [each.file for each in found]
         lasts = [hole.last for each in found for hole in each.holes]
         self.sequence = max([*lasts, *(each.last for each in found)], default=0)
-        self._own.generation = max((file.generation for file in self._own.full), default=0)
+        self._journal_files.generation = max(
+            (file.generation for file in self._journal_files.full), default=0
+        )
         self._look_for_damage(found, set(listed) - set(numbers))
 
     def _look_for_damage(self, found: Sequence[FoundFile], missing: set[int]) -> None:
@@ -90,21 +92,25 @@ class JournalRecovery:
                 continue
             if damages := damages_of(each, known, seen, logs):
                 lost[number] = damages
-        self.is_whole = not (lost or missing or self._keep_doubts(found, listed))
+        self.is_whole = not (lost or missing or self._has_doubtful_files(found, listed))
         for number in missing:
-            lost[number] = [missing_file(self._own.path_of(number), listed[number], logs)]
+            lost[number] = [missing_file(self._journal_files.path_of(number), listed[number], logs)]
         synced = {each.file.number: each.file.header for each in found}
         for number, damages in lost.items():
             header = synced.get(number)
             known = listed.get(number)
             is_synced = header.is_synced if header is not None and header.generation else True
-            boot = header.boot if header is not None and header.generation else self._own.boot
+            boot = (
+                header.boot
+                if header is not None and header.generation
+                else self._journal_files.boot
+            )
             if known is not None and (header is None or not header.generation):
                 is_synced, boot = known.is_synced, bytes.fromhex(known.boot)
-            self._take_damage(
+            self._record_damage(
                 number,
                 damages,
-                is_excused=not is_synced and not (any(boot) and boot == self._own.boot),
+                is_excused=not is_synced and not (any(boot) and boot == self._journal_files.boot),
             )
         for each in found:
             file = each.file
@@ -112,7 +118,7 @@ class JournalRecovery:
                 entry = manifest_entry(file)._replace(is_doubtful=file.number not in listed)
                 self._manifest.add(file.number, entry)
 
-    def _keep_doubts(self, found: Sequence[FoundFile], listed: Mapping[int, Listed]) -> bool:
+    def _has_doubtful_files(self, found: Sequence[FoundFile], listed: Mapping[int, Listed]) -> bool:
         """Whether files may be gone that nothing names any more; until those beside them are.
 
         A log that was refused for the gap must not be served after another start, which would find
@@ -129,7 +135,7 @@ class JournalRecovery:
             file.broken = True
         return bool(doubtful) or self._manifest.problem is not None
 
-    def _take_damage(
+    def _record_damage(
         self, number: int, damages: Sequence[JournalDamage], *, is_excused: bool
     ) -> None:
         """Remember what is lost, unless it may be: with the power, before it was synced."""
@@ -141,7 +147,7 @@ class JournalRecovery:
                     position=damage.position,
                     reason="log.flush is not commit, and the machine was started again since",
                 )
-                for file in self._own.full:
+                for file in self._journal_files.full:
                     file.ends_at_hole = file.ends_at_hole or file.number == number
                 continue
             repair = accept_loss_command(self._directory)
@@ -151,7 +157,7 @@ class JournalRecovery:
         if is_excused or not self._is_strict:
             self._manifest.discard([number])
             return
-        kept = [file for file in self._own.full if file.number == number]
+        kept = [file for file in self._journal_files.full if file.number == number]
         for file in kept:
             file.is_damaged = True
         if not kept:
@@ -160,7 +166,7 @@ class JournalRecovery:
         if known is None or known.suspects is None:
             everybody = frozenset[str]().union(*(damage.suspects for damage in damages))
             is_synced = known.is_synced if known is not None else True
-            boot = known.boot if known is not None else self._own.boot.hex()
+            boot = known.boot if known is not None else self._journal_files.boot.hex()
             self._manifest.add(number, Listed(is_synced, boot, everybody))
 
 

@@ -12,7 +12,7 @@ class Journaled(ABC):
     end_offset: int
 
     @abstractmethod
-    def settle(self) -> int | None:
+    def sync_and_note(self) -> int | None:
         """Write and sync what was appended so far, and note the recovery point. Blocks.
 
         Returns where that ends, None if it failed.
@@ -24,7 +24,7 @@ class Journaled(ABC):
         """Whether it takes and writes anything."""
 
     @abstractmethod
-    def give_up(self, error: OSError) -> None:
+    def fail(self, error: OSError) -> None:
         """Take and sync no more."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from coordinator_protocol.batch import check_crc, read_header
 from coordinator_protocol.errors import Malformed
-from coordinator_server.storage.base import CorruptLog, Loaded
+from coordinator_server.storage.base import CorruptLog, LoadedRecords
 from coordinator_server.storage.segments.batch_reader import RunReader
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.progress import LoadProgress
@@ -60,7 +60,7 @@ class BlockReader:
 
 async def load(
     partition: int, log: SegmentLog, progress: LoadProgress, turns: asyncio.Lock
-) -> AsyncIterator[Loaded]:
+) -> AsyncIterator[LoadedRecords]:
     """Every record; the event loop gets a turn every few milliseconds.
 
     Partitions that load at the same time take turns, one of them between two of the loop's.
@@ -80,7 +80,7 @@ async def load(
             coming = _read_ahead(blocks)
             if block.segment is not segment:
                 segment = block.segment
-                log.check_meets(ends[0], segment.base_offset)
+                log.check_contiguous(ends[0], segment.base_offset)
             steps = _read(log, block, reader, ends)
             is_over = False
             while not is_over:
@@ -92,31 +92,31 @@ async def load(
             done += len(block.data)
             progress.advance(partition, done)
         if segment is None or segment.base_offset != bases[-1]:
-            log.check_meets(ends[0], bases[-1])
+            log.check_contiguous(ends[0], bases[-1])
         for loaded in reader.take(flush=True):
             yield loaded
     finally:
         progress.end(partition)
-        _let_go(coming, blocks)
+        _close_after_read(coming, blocks)
 
 
 def _read_ahead(blocks: BlockReader) -> "asyncio.Task[Block | None]":
     return asyncio.get_running_loop().create_task(STORAGE_THREADS.run(blocks.next))
 
 
-def _let_go(coming: "asyncio.Task[Block | None]", blocks: BlockReader) -> None:
+def _close_after_read(coming: "asyncio.Task[Block | None]", blocks: BlockReader) -> None:
     """Close once nobody reads any more: the thread cannot be interrupted."""
 
     def close(read: "asyncio.Task[Block | None]") -> None:
         if not read.cancelled():
             read.exception()
         closing = asyncio.get_running_loop().create_task(STORAGE_THREADS.run(blocks.close))
-        closing.add_done_callback(_look_at_failure)
+        closing.add_done_callback(_retrieve_exception)
 
     coming.add_done_callback(close)
 
 
-def _look_at_failure(closing: "asyncio.Task[None]") -> None:
+def _retrieve_exception(closing: "asyncio.Task[None]") -> None:
     """There is nobody to be told."""
     if not closing.cancelled():
         closing.exception()

@@ -15,21 +15,21 @@ from coordinator_protocol.batch import BatchHeader, read_header, stamped
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.journal_format import Entries
+from coordinator_server.storage.segments.journal_format import EntryBuffer
 from coordinator_server.storage.segments.journaled import Journaled
 from coordinator_server.storage.segments.log_identity import read_identity
 from coordinator_server.storage.segments.log_reading import read_batches, walk_batches
 from coordinator_server.storage.segments.recovery import accept_loss_command
 from coordinator_server.storage.segments.segment import Segment, drop_indexes, segment_bases
 from coordinator_server.storage.segments.segment_recovery import (
-    check_beginning,
-    check_whole,
-    restore,
-    write_again,
+    check_first_segment,
+    check_nothing_lost,
+    restore_from_journal,
+    rewrite_unsynced,
 )
 from coordinator_server.storage.segments.segment_writer import SegmentWriter
 from coordinator_server.storage.segments.segments import OpenSegments, open_segments
-from coordinator_server.storage.segments.swap import complete
+from coordinator_server.storage.segments.swap import complete_compaction
 from coordinator_server.storage.segments.threads import as_os_error
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
@@ -59,7 +59,7 @@ class SegmentLog(Journaled):
         self.segment_bytes = segment_bytes
         self._segment_ms = segment_ms
         self._journal = journal
-        self._settled: int | None = None
+        self._synced_at_close: int | None = None
         """Where the log ended when it was closed and synced."""
         self.clean_offset = 0
         """Compacted up to here in this life of the log; a restart looks at everything once more."""
@@ -69,7 +69,7 @@ class SegmentLog(Journaled):
         """Whoever compacts the log gives up when it is set."""
         self._compacting = threading.Lock()
         """Held for a whole compaction; closing waits for it."""
-        self.is_kept_back = False
+        self.is_queued_for_write_out = False
         """Whether the flusher is going to write to the segment what it may lack."""
         self.appended_bytes = 0
         """Of all batches since it was opened."""
@@ -77,19 +77,19 @@ class SegmentLog(Journaled):
         """Of these, those that the flusher knows of."""
         bases = self._prepare()
         is_journaled = journal is not None and journal.is_written
-        self._entries = Entries(self.identity) if is_journaled else None
+        self._entries = EntryBuffer(self.identity) if is_journaled else None
         """What the journal does not have yet; None without one."""
         self.end_offset = 0
         """The offset the next record will have."""
         self._segments = OpenSegments(open_segments(files, directory, bases or [0]))
         self._writer = SegmentWriter(directory, files, self._segments)
         self.cut_bytes = self._open(anew=not bases)
-        self._writer.begin_anew(self.end_offset)
-        self._journaled = self.end_offset
+        self._writer.reset(self.end_offset)
+        self._safe_offset = self.end_offset
         """Everything before is safe under the policy."""
         if journal is not None:
             try:
-                journal.opened(self, self.end_offset)
+                journal.register(self, self.end_offset)
             except (Exception, CancelledError):
                 self._segments.close()
                 raise
@@ -98,13 +98,13 @@ class SegmentLog(Journaled):
         """Make or complete the directory; where its segments begin. Raises CorruptLog, OSError."""
         files, directory, journal = self._files, self.directory, self._journal
         files.make_directory(directory)
-        complete(files, directory)
+        complete_compaction(files, directory)
         bases = segment_bases(files, directory)
         self.identity = read_identity(files, directory)
         if journal is not None:
-            check_whole(journal, self.identity, directory, bases)
+            check_nothing_lost(journal, self.identity, directory, bases)
             if journal.is_strict:
-                check_beginning(files, directory, bases)
+                check_first_segment(files, directory, bases)
         return bases
 
     def _open(self, *, anew: bool) -> int:
@@ -119,7 +119,7 @@ class SegmentLog(Journaled):
         is_named = point > active.base_offset and active.size > 0
         try:
             cut = self._recover(anew=anew)
-            self._know_first_timestamp()
+            self._read_first_timestamp()
             drop_indexes(self._files, self.directory)
             if active.size or not anew:
                 active.file.sync()
@@ -137,18 +137,18 @@ class SegmentLog(Journaled):
             if anew and not (journal.is_strict and journal.is_expected(self.name)):
                 journal.points.lower(self.name, 0)
             point = journal.points.of(self.name)
-            restore(active, journal, self.identity, point)
+            restore_from_journal(active, journal, self.identity, point)
         # Without its topic the point may be that of a deleted log of the same name.
         is_strict = journal is not None and journal.is_strict and journal.is_expected(self.name)
         cut = active.recover(point, is_strict=is_strict)
         self.end_offset = active.end_offset
-        write_again(self._files, active, point)
+        rewrite_unsynced(self._files, active, point)
         if journal is not None:
             # Records of other writes will have the offsets from here on.
             journal.points.lower(self.name, self.end_offset)
         return cut
 
-    def _know_first_timestamp(self) -> None:
+    def _read_first_timestamp(self) -> None:
         """Read from the active segment what appends, on the event loop, decide by."""
         if self._segments.active.length:
             self._segments.active.first_timestamp()
@@ -181,7 +181,7 @@ class SegmentLog(Journaled):
             # What was only written may be lost already: to go on behind it would leave a gap.
             # Full segments are safe: a compaction may have dropped records for later ones in them.
             return max(writer.synced_offset, writer.full_synced_offset)
-        return max(self._journaled, writer.synced_offset)
+        return max(self._safe_offset, writer.synced_offset)
 
     @property
     def start_offset(self) -> int:
@@ -218,17 +218,17 @@ class SegmentLog(Journaled):
         active = self._segments.active
         if active.length and (
             active.length + len(batch) > self.segment_bytes
-            or active.is_to_end(last_offset_delta, max_timestamp, self._segment_ms)
+            or active.must_roll_before(last_offset_delta, max_timestamp, self._segment_ms)
         ):
             writer.roll(self.end_offset)
         end_offset = self.end_offset + last_offset_delta + 1
         try:
-            writer.keep_back(batch, end_offset, max_timestamp)
+            writer.buffer_batch(batch, end_offset, max_timestamp)
             if entries is not None:
                 entries.add(batch)
         except Exception as error:
             # Half of it may be there, and must not come before another batch.
-            self.give_up(as_os_error(error))
+            self.fail(as_os_error(error))
             raise
         self.appended_bytes += len(batch)
         self.end_offset = end_offset
@@ -245,13 +245,13 @@ class SegmentLog(Journaled):
         """What the journal does not have yet, as entries in parts; it is taken to have it."""
         return [] if self._entries is None else self._entries.take()
 
-    def give_up(self, error: OSError) -> None:
+    def fail(self, error: OSError) -> None:
         """Take and sync no more: the journal could not take entries, or the log is deleted."""
         self._writer.failed = self._writer.failed or error
 
-    def journaled(self, offset: int) -> None:
+    def mark_safe(self, offset: int) -> None:
         """Everything before an offset is safe under the policy: the journal or the file has it."""
-        self._journaled = max(self._journaled, offset)
+        self._safe_offset = max(self._safe_offset, offset)
 
     def sync(self) -> int:
         """Make everything appended before the call durable; where that ends. Raises OSError.
@@ -265,12 +265,12 @@ class SegmentLog(Journaled):
 
         For a log that could not be written before. Raises OSError.
         """
-        with self._writer.written_out():
+        with self._writer.exclusive_after_write():
             self._segments.active.probe(size)
 
     def truncate(self, offset: int) -> None:
         """Cut the log so that `offset` comes next; a batch that straddles it goes as a whole."""
-        with self._writer.written_out():
+        with self._writer.exclusive_after_write():
             if self._journal is not None:
                 self._journal.points.lower(self.name, offset)
             while len(self._segments.all) > 1 and self._segments.active.base_offset >= offset:
@@ -285,36 +285,36 @@ class SegmentLog(Journaled):
             for _, header, _, _ in active.walk():
                 active.end_offset = header.last_offset + 1
             self.end_offset = active.end_offset
-            self._know_first_timestamp()
+            self._read_first_timestamp()
             active.file.sync()
             self._files.sync_directory(self.directory)
-            self._writer.begin_anew(self.end_offset)
-            self._journaled = self.end_offset
+            self._writer.reset(self.end_offset)
+            self._safe_offset = self.end_offset
             if self._entries is not None:
                 # Or a replay would bring back what the journal has beyond.
                 self._entries.cut(self.end_offset)
 
-    def settle(self) -> int | None:
+    def sync_and_note(self) -> int | None:
         """See journaled.Journaled."""
-        if self._settled is None and self.failed is None:
+        if self._synced_at_close is None and self.failed is None:
             with suppress(OSError):
-                return self._writer.sync(self._note)
-        if self._settled is not None:
-            self._note(self._settled)
-        return self._settled
+                return self._writer.sync(self._note_recovery_point)
+        if self._synced_at_close is not None:
+            self._note_recovery_point(self._synced_at_close)
+        return self._synced_at_close
 
-    def _note(self, synced: int) -> None:
+    def _note_recovery_point(self, synced: int) -> None:
         """Note the recovery point; a cut, which lowers it, comes before or after both."""
         if self._journal is not None:
-            self._journal.note(self.name, self, synced)
+            self._journal.note_recovery_point(self.name, self, synced)
 
     def close(self) -> None:
         """Sync what is left, unless the log has failed, and close the files. Blocks."""
         self.closing.set()
         with self._compacting:
-            self._settled = self.settle()
+            self._synced_at_close = self.sync_and_note()
             self._writer.close()
-        self.give_up(OSError(f"{self.directory} is closed"))
+        self.fail(OSError(f"{self.directory} is closed"))
 
     # --- reading ---
 
@@ -334,9 +334,9 @@ class SegmentLog(Journaled):
         out. Raises CorruptLog, OSError.
         """
         with self._reading() as segments:
-            yield from walk_batches(segments, since, self.check_meets)
+            yield from walk_batches(segments, since, self.check_contiguous)
 
-    def check_meets(self, end: int, following: int) -> None:
+    def check_contiguous(self, end: int, following: int) -> None:
         """Raise CorruptLog if records are missing between the end of a segment and the next one.
 
         A compaction here leaves an empty batch at the end of what it has emptied; one of a broker

@@ -26,7 +26,7 @@ MAGIC: Final = b"\x02"
 MAGIC_AT: Final = 16
 CHUNK_BYTES: Final = 256 * 1024
 SUFFIX: Final = ".log"
-_GOES_BACK: Final = "offset"
+_OFFSET_GOES_BACK: Final = "offset"
 _UNKNOWN: Final = -2
 """No timestamp: records without one have -1."""
 
@@ -43,10 +43,10 @@ class Segment:
     """The batches from `base_offset` on; positions are bytes in the file."""
 
     __slots__ = (
+        "_buffered",
         "_first_timestamp",
         "_indexed",
-        "_kept_back",
-        "_note_from",
+        "_next_indexed",
         "base_offset",
         "end_offset",
         "file",
@@ -73,11 +73,11 @@ class Segment:
         """Bytes in the file."""
         self.length = self.size
         """Bytes in the file, and of batches that are still to be written."""
-        self._kept_back: list[bytes] = []
+        self._buffered: list[bytes] = []
         self.index: list[tuple[int, int]] = []
         """Base offset and position of a batch every few kilobytes."""
         self._indexed = 0
-        self._note_from = 0
+        self._next_indexed = 0
         """Where the next batch begins that the index is to have, or later."""
         self._first_timestamp = _UNKNOWN
         self.latest_timestamp: int | None = None
@@ -87,7 +87,7 @@ class Segment:
         """Give it the file it was made without. Raises OSError."""
         self.file = files.open(self.path)
 
-    def keep_back(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
+    def buffer_batch(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
         """Append a batch that `write_out` is to write; whoever reads the file has to call that.
 
         The offset comes last: a thread that sees it has the batch to write, too.
@@ -95,10 +95,10 @@ class Segment:
         length = self.length
         if not length:
             self._first_timestamp = max_timestamp
-        if length >= self._note_from:
-            self._note(self.end_offset, length)
+        if length >= self._next_indexed:
+            self._index_batch(self.end_offset, length)
         self.length = length + len(batch)
-        self._kept_back.append(batch)
+        self._buffered.append(batch)
         self.end_offset = end_offset
 
     def write_out(self) -> bool:
@@ -107,15 +107,15 @@ class Segment:
         Another thread may keep back more meanwhile. After an error the file is as it was before, if
         that can be done. Raises OSError.
         """
-        batches = self._kept_back[:]
+        batches = self._buffered[:]
         if batches:
             self._write(b"".join(batches))
-            del self._kept_back[: len(batches)]
+            del self._buffered[: len(batches)]
         return bool(batches)
 
-    def forget_kept_back(self) -> None:
+    def discard_buffered(self) -> None:
         """Give back the memory of what will not be written any more."""
-        self._kept_back.clear()
+        self._buffered.clear()
 
     def _write(self, data: bytes) -> None:
         try:
@@ -135,8 +135,8 @@ class Segment:
         With `is_strict` it is an error if the segment does not reach the recovery point: records
         before that were acknowledged. Raises CorruptLog, OSError.
         """
-        at, fault = self._walk_whole(point)
-        if is_strict and fault.startswith(_GOES_BACK):
+        at, fault = self._index_intact(point)
+        if is_strict and fault.startswith(_OFFSET_GOES_BACK):
             # The batch is whole, so nothing is torn: the offset of this one or another is damaged.
             raise CorruptLog(f"{self.path}, position {at}: {fault}")
         if is_strict and self.end_offset < point:
@@ -150,10 +150,10 @@ class Segment:
             # Either the point or the segment is wrong, so neither is trusted.
             self.end_offset = self.base_offset
             self.index.clear()
-            at, fault = self._walk_whole(0)
+            at, fault = self._index_intact(0)
         if at == self.size:
             return 0
-        following = self._next_whole(at)
+        following = self._next_intact(at)
         if following is not None and not self._lost_sectors(at, following):
             raise CorruptLog(
                 f"{self.path}, position {at}: {fault}; the batch at {following} can be read"
@@ -162,7 +162,7 @@ class Segment:
         self.truncate(at)
         return cut
 
-    def _walk_whole(self, point: int) -> tuple[int, str]:
+    def _index_intact(self, point: int) -> tuple[int, str]:
         """Index every batch up to the first that cannot be read: where it is, and why."""
         at = 0
         try:
@@ -170,28 +170,31 @@ class Segment:
                 if header.last_offset >= point:
                     self._check(position, header, chunk, offset)
                 if header.base_offset < self.end_offset:
-                    return at, f"{_GOES_BACK} {header.base_offset}, expected {self.end_offset}"
-                self._note(header.base_offset, position)
+                    return (
+                        at,
+                        f"{_OFFSET_GOES_BACK} {header.base_offset}, expected {self.end_offset}",
+                    )
+                self._index_batch(header.base_offset, position)
                 self.end_offset = header.last_offset + 1
                 at = position + header.size
         except CorruptLog as error:
             return at, str(error.__context__)
         return at, "the batch is longer than what is there"
 
-    def _next_whole(self, at: int) -> int | None:
+    def _next_intact(self, at: int) -> int | None:
         """Where a whole batch begins behind a position at which none does."""
         position = at + 1
         while position + HEADER_BYTES <= self.size:
             window = self.file.read(position, CHUNK_BYTES + HEADER_BYTES)
             found = window.find(MAGIC, MAGIC_AT)
             while 0 <= found - MAGIC_AT < CHUNK_BYTES:
-                if self._is_whole(position + found - MAGIC_AT):
+                if self._is_intact(position + found - MAGIC_AT):
                     return position + found - MAGIC_AT
                 found = window.find(MAGIC, found + 1)
             position += CHUNK_BYTES
         return None
 
-    def _is_whole(self, at: int) -> bool:
+    def _is_intact(self, at: int) -> bool:
         try:
             header = read_header(self.file.read(at, HEADER_BYTES))
             if not 0 <= header.base_offset - self.end_offset <= LARGEST_DELTA:
@@ -300,7 +303,7 @@ class Segment:
         self.file.append(b"".join(batches))
         self.size = self.length = self.file.size()
 
-    def position_behind(
+    def position_after(
         self, offset: int, checked_from: int | None = None, *, exactly: bool = False
     ) -> int | None:
         """Where the batches before an offset end; None if they do not reach it.
@@ -322,7 +325,7 @@ class Segment:
                 return position + header.size if is_there else None
         return None
 
-    def is_to_end(self, last_offset_delta: int, max_timestamp: int, longest_ms: int) -> bool:
+    def must_roll_before(self, last_offset_delta: int, max_timestamp: int, longest_ms: int) -> bool:
         """Whether a batch is to be the first of the next segment (Kafka's LogSegment.shouldRoll).
 
         Offsets are 32 bits from the first one's, and the records' own time has its bound too.
@@ -360,12 +363,12 @@ class Segment:
         """Cut the file to a length and forget what lay behind it."""
         self.file.truncate(size)
         self.size = self.length = size
-        self._kept_back.clear()
+        self._buffered.clear()
         self._first_timestamp = _UNKNOWN
         self.latest_timestamp = None
         self.index = [entry for entry in self.index if entry[1] < size]
         self._indexed = min(self._indexed, size)
-        self._note_from = 0
+        self._next_indexed = 0
 
     def probe(self, size: int) -> None:
         """Write and sync zeros at the end, and cut them again; a crash leaves a torn tail."""
@@ -376,17 +379,17 @@ class Segment:
             self.file.truncate(self.size)
         self.file.sync()
 
-    def _note(self, base_offset: int, position: int) -> None:
+    def _index_batch(self, base_offset: int, position: int) -> None:
         if not self.index or position - self.index[-1][1] >= INDEX_INTERVAL_BYTES:
             self.index.append((base_offset, position))
-            self._note_from = position + INDEX_INTERVAL_BYTES
+            self._next_indexed = position + INDEX_INTERVAL_BYTES
         self._indexed = position + 1
 
     def _index_all(self) -> None:
         """Index a segment that was not walked when it was opened."""
         if self._indexed == 0 and self.size:
             for position, header, _, _ in self.walk():
-                self._note(header.base_offset, position)
+                self._index_batch(header.base_offset, position)
                 self.end_offset = header.last_offset + 1
 
 

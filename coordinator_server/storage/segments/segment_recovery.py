@@ -7,24 +7,26 @@ from coordinator_protocol.batch import read_header as read_batch_header
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import Files, contents
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.journal_format import Run
+from coordinator_server.storage.segments.journal_format import BatchRun
 from coordinator_server.storage.segments.recovery import accept_loss_command
 from coordinator_server.storage.segments.segment import CHUNK_BYTES, Segment
 
 LEADER_EPOCHS_FILE = "leader-epoch-checkpoint"
 
 
-def check_whole(journal: Journal, identity: bytes, directory: Path, bases: Sequence[int]) -> None:
+def check_nothing_lost(
+    journal: Journal, identity: bytes, directory: Path, bases: Sequence[int]
+) -> None:
     """Raise CorruptLog if a log has lost acknowledged records: before any of its files is made.
 
     The journal may be damaged, or all segments may be gone that a recovery point speaks of.
     """
     name = directory.name
-    journal.check_whole(name)
+    journal.check_undamaged(name)
     point = journal.points.of(name)
     if bases or not point or not journal.is_strict or not journal.is_expected(name):
         return
-    runs = journal.runs_of(identity)
+    runs = journal.batch_runs(identity)
     if not runs or runs[0].offset > 0:
         raise CorruptLog(
             f"{directory} has no segment, but records up to offset {point} were synced there "
@@ -33,7 +35,7 @@ def check_whole(journal: Journal, identity: bytes, directory: Path, bases: Seque
         )
 
 
-def check_beginning(files: Files, directory: Path, bases: Sequence[int]) -> None:
+def check_first_segment(files: Files, directory: Path, bases: Sequence[int]) -> None:
     """Raise CorruptLog if the first segment of a log is gone: its epochs begin before. OSError."""
     names = files.names(directory)
     if not bases or LEADER_EPOCHS_FILE not in names:
@@ -57,7 +59,7 @@ def first_epoch_offset(text: bytes) -> int | None:
     return offsets[0] if version == "0" and offsets and count == str(len(offsets)) else None
 
 
-def restore(segment: Segment, journal: Journal, identity: bytes, point: int) -> None:
+def restore_from_journal(segment: Segment, journal: Journal, identity: bytes, point: int) -> None:
     """Write what the active segment of a log may lack; it was synced up to the recovery point.
 
     It is written even where the file seems to have it: a system that failed to write a page may
@@ -66,7 +68,7 @@ def restore(segment: Segment, journal: Journal, identity: bytes, point: int) -> 
     What lies before the active segment was synced before that was begun.
     Raises CorruptLog, OSError.
     """
-    if not journal.has(identity):
+    if not journal.may_have_entries(identity):
         return
     is_certain = journal.is_complete(segment.path.parent.name)
     if not _reaches(segment, point):
@@ -74,16 +76,16 @@ def restore(segment: Segment, journal: Journal, identity: bytes, point: int) -> 
         point, is_certain = 0, False
     later: list[bytes] = []
     """Of runs behind a gap, where the loss of what was in between is accepted."""
-    for run in reversed(journal.runs_of(identity, max(point, segment.base_offset))):
+    for run in reversed(journal.batch_runs(identity, max(point, segment.base_offset))):
         position = _position(segment, run, point, exactly=journal.is_strict)
         if position is not None:
-            behind = later or _whole_behind(segment, run)
+            behind = later or _intact_batches_after(segment, run)
             segment.rewrite(position, [*run.batches, *behind])
             return
         if is_certain:
             # Only what a log did not have any more was dropped from the journal: it had been cut,
             # and these are records of the same time, of which nobody was told.
-            journal.out_of_reach(segment.path, run.offset)
+            journal.report_unreachable(segment.path, run.offset)
             continue
         if run.is_synced and not journal.is_strict:
             later = [*run.batches, *later]
@@ -94,12 +96,12 @@ def restore(segment: Segment, journal: Journal, identity: bytes, point: int) -> 
                 "records in between were acknowledged and are lost",
                 accept_loss_command(segment.path.parent.parent),
             )
-        journal.out_of_reach(segment.path, run.offset)
+        journal.report_unreachable(segment.path, run.offset)
     if later:
         segment.rewrite(segment.size, later)
 
 
-def write_again(files: Files, segment: Segment, point: int) -> None:
+def rewrite_unsynced(files: Files, segment: Segment, point: int) -> None:
     """Write once more, durably, what a recovered segment has behind the recovery point.
 
     After a failed sync, in this process or in one before, the system may still show pages that
@@ -121,12 +123,12 @@ def write_again(files: Files, segment: Segment, point: int) -> None:
         file.close()
 
 
-def _whole_behind(segment: Segment, run: Run) -> list[bytes]:
+def _intact_batches_after(segment: Segment, run: BatchRun) -> list[bytes]:
     """The batches of a segment that go on where a run ends, up to the first that is not whole."""
     end = read_batch_header(run.batches[-1]).last_offset + 1
     batches: list[bytes] = []
     try:
-        position = segment.position_behind(end)
+        position = segment.position_after(end)
         if position is None:
             return []
         for _, header, chunk, at in segment.walk(position, checked=True):
@@ -142,16 +144,16 @@ def _whole_behind(segment: Segment, run: Run) -> list[bytes]:
 
 def _reaches(segment: Segment, point: int) -> bool:
     try:
-        return segment.position_behind(point) is not None
+        return segment.position_after(point) is not None
     except CorruptLog:
         return False
 
 
-def _position(segment: Segment, run: Run, point: int, *, exactly: bool) -> int | None:
+def _position(segment: Segment, run: BatchRun, point: int, *, exactly: bool) -> int | None:
     """Where a run goes on in a segment; None if there is a gap before it, or a torn batch."""
     if run.is_synced:
-        return segment.position_behind(run.offset, exactly=exactly)
+        return segment.position_after(run.offset, exactly=exactly)
     try:
-        return segment.position_behind(run.offset, checked_from=point)
+        return segment.position_after(run.offset, checked_from=point)
     except CorruptLog:
         return None

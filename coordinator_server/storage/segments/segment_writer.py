@@ -43,9 +43,9 @@ class SegmentWriter:
 
     # --- on the event loop: never waits for the disk ---
 
-    def keep_back(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
+    def buffer_batch(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
         """Leave a batch of the active segment to `write_out`."""
-        self._segments.active.keep_back(batch, end_offset, max_timestamp)
+        self._segments.active.buffer_batch(batch, end_offset, max_timestamp)
 
     def roll(self, offset: int) -> None:
         """Begin a segment; it gets its file from `write_out`, once those before it are synced."""
@@ -94,13 +94,13 @@ class SegmentWriter:
             return end
 
     @contextmanager
-    def written_out(self) -> Iterator[None]:
+    def exclusive_after_write(self) -> Iterator[None]:
         """Write all, and let nobody else write or sync meanwhile. Raises OSError."""
         with self._syncing:
             self._write_all()
             yield
 
-    def begin_anew(self, synced_offset: int) -> None:
+    def reset(self, synced_offset: int) -> None:
         """Somebody else has synced what there is: all before an offset."""
         self._dirty.clear()
         self.synced_offset = self.full_synced_offset = synced_offset

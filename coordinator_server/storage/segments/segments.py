@@ -111,6 +111,6 @@ class OpenSegments:
     def close(self) -> None:
         """Close their files, whoever reads them, and forget what was not written."""
         for segment in [*self.all, *self._replaced]:
-            segment.forget_kept_back()
+            segment.discard_buffered()
             with suppress(OSError):
                 segment.file.close()

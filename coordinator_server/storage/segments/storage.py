@@ -12,10 +12,10 @@ from uuid import UUID
 
 from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.storage.base import (
-    Appended,
+    AppendCallback,
     CorruptLog,
     Fenced,
-    Loaded,
+    LoadedRecords,
     Node,
     OutcomeUnknown,
     PartitionCallback,
@@ -23,7 +23,7 @@ from coordinator_server.storage.base import (
 )
 from coordinator_server.storage.segments.directory import HeldDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.flusher import Flusher, Waiter
+from coordinator_server.storage.segments.flusher import Flusher, FlushWaiter
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.loading import load
 from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentLog
@@ -54,11 +54,11 @@ class SegmentPartitionLog:
         self._log = log
         self._closed = False
 
-    def load(self) -> AsyncIterator[Loaded]:
+    def load(self) -> AsyncIterator[LoadedRecords]:
         """See PartitionLog."""
         return load(self.partition, self._log, self._storage.progress, self._storage.load_turns)
 
-    def append(self, batch: NewBatch, then: Appended) -> None:
+    def append(self, batch: NewBatch, then: AppendCallback) -> None:
         """See PartitionLog: one batch."""
         log, storage = self._log, self._storage
         if self._closed:
@@ -73,7 +73,7 @@ class SegmentPartitionLog:
             if size > storage.max_append_bytes:
                 most = storage.max_append_bytes
                 raise TooLarge(f"a batch of {size} bytes, at most {most} are taken")
-            if storage.flusher.unwritten.is_too_much:
+            if storage.flusher.unwritten.exceeds_most:
                 then(OSError(errno.EAGAIN, f"{log.directory}: too much waits for the disk"))
                 return
             try:
@@ -83,7 +83,7 @@ class SegmentPartitionLog:
                 storage.refused(self.partition, size)
                 then(error)
                 return
-        storage.flusher.wait(_Append(self, log, then, size))
+        storage.flusher.wait(_AppendWaiter(self, log, then, size))
 
     def acknowledged(self, log: SegmentLog, end: int, size: int) -> None:
         """A batch of this tenure became durable."""
@@ -104,13 +104,13 @@ class SegmentPartitionLog:
             await self._storage.retire(self.partition, self._log)
 
 
-class _Append(Waiter):
+class _AppendWaiter(FlushWaiter):
     """Who waits for a batch of a tenure to be durable."""
 
     __slots__ = ("_size", "_tenure", "_then")
 
     def __init__(
-        self, tenure: SegmentPartitionLog, log: SegmentLog, then: Appended, size: int
+        self, tenure: SegmentPartitionLog, log: SegmentLog, then: AppendCallback, size: int
     ) -> None:
         super().__init__(log)
         self._tenure = tenure
@@ -119,7 +119,7 @@ class _Append(Waiter):
         """Of the batch; 0 if it has no records."""
 
     def flushed(self, error: OSError | None) -> None:
-        """See Waiter."""
+        """See FlushWaiter."""
         if error is not None:
             if self._size:
                 self._tenure.refused(self._size)
@@ -166,7 +166,7 @@ class SegmentStorage:
         """The epoch of the latest claim of each partition."""
         self._logs: dict[int, SegmentLog] = {}
         """Those that are open, by partition."""
-        self._cut_to: dict[int, int] = {}
+        self._truncate_to: dict[int, int] = {}
         """Where logs that failed were durable to, by partition."""
         self._followers: list[Acknowledged | None] = [None] * partitions
         """Who is told of a partition's batches when they are durable."""
@@ -199,7 +199,7 @@ class SegmentStorage:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(_close_unwanted)
+            opening.add_done_callback(_close_unclaimed)
             raise
 
     def owner(self, _partition: int) -> Node | None:
@@ -251,7 +251,7 @@ class SegmentStorage:
             flushed.exception()
         if self._logs.pop(partition, None) is log:
             if log.failed is not None:
-                self._cut_to[partition] = log.durable_offset
+                self._truncate_to[partition] = log.durable_offset
             await STORAGE_THREADS.run(log.close)
 
     def _open_log(self, partition: int) -> SegmentLog:
@@ -273,9 +273,9 @@ class SegmentStorage:
             journal=self._journal,
         )
         try:
-            if partition in self._cut_to:
-                self._cut(log, self._cut_to[partition])
-                del self._cut_to[partition]
+            if partition in self._truncate_to:
+                self._truncate(log, self._truncate_to[partition])
+                del self._truncate_to[partition]
             if partition in self._refused:
                 log.probe(self._refused[partition])
                 del self._refused[partition]
@@ -284,7 +284,7 @@ class SegmentStorage:
             raise
         return log
 
-    def _cut(self, log: SegmentLog, durable: int) -> None:
+    def _truncate(self, log: SegmentLog, durable: int) -> None:
         if log.end_offset < durable:
             raise CorruptLog(
                 f"{log.directory} ends at offset {log.end_offset}, records up to {durable} were "
@@ -299,15 +299,15 @@ class SegmentStorage:
         self._files.replace(path / PARTITION_METADATA, text.encode())
 
 
-def _close_unwanted(opening: "asyncio.Future[SegmentLog]") -> None:
+def _close_unclaimed(opening: "asyncio.Future[SegmentLog]") -> None:
     """Who claimed the partition was cancelled meanwhile: nobody else will close this log."""
     if opening.cancelled() or opening.exception() is not None:
         return
     closing = asyncio.ensure_future(STORAGE_THREADS.run(opening.result().close))
-    closing.add_done_callback(_look_at_failure)
+    closing.add_done_callback(_retrieve_exception)
 
 
-def _look_at_failure(closing: "asyncio.Future[None]") -> None:
+def _retrieve_exception(closing: "asyncio.Future[None]") -> None:
     """There is nobody to be told."""
     if not closing.cancelled():
         closing.exception()

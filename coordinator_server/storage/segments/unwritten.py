@@ -17,13 +17,13 @@ ROOM_SECONDS: Final = 5.0
 """How long a producer waits before it is refused."""
 
 
-class Unwritten:
+class UnwrittenBytes:
     """Counts on the event loop: more with every append, less when segments have been written."""
 
     def __init__(self, room_bytes: int = ROOM_BYTES, most_bytes: int = MOST_BYTES) -> None:
         self.bytes = 0
         """Never less than there are."""
-        self.is_too_much = False
+        self.exceeds_most = False
         """Whether even the coordinator's logs refuse more."""
         self._room_bytes = room_bytes
         self._most_bytes = most_bytes
@@ -40,7 +40,7 @@ class Unwritten:
             log.counted_bytes = log.appended_bytes
             self.bytes += fresh
             if self.bytes >= self._most_bytes:
-                self.is_too_much = True
+                self.exceeds_most = True
             self._logs[log] = None
 
     def recount(self) -> None:
@@ -52,16 +52,16 @@ class Unwritten:
             if not missing:
                 del self._logs[log]
         self.bytes = total
-        self.is_too_much = total >= self._most_bytes
+        self.exceeds_most = total >= self._most_bytes
         if total < self._room_bytes:
             self._release()
 
     @property
-    def is_much(self) -> bool:
+    def exceeds_hold(self) -> bool:
         """Whether acknowledgements wait until segments are written."""
         return self.bytes >= HOLD_BYTES
 
-    async def room(self, seconds: float = ROOM_SECONDS) -> None:
+    async def wait_for_room(self, seconds: float = ROOM_SECONDS) -> None:
         """Wait until a producer's records may be taken. Raises OSError if the disk is too slow.
 
         Who appends without waiting for anything else keeps the others from taking the same room.
