@@ -167,7 +167,7 @@ async def test_what_is_learned_from_a_pass_may_fail_and_the_passes_go_on(
     def fail(_linger: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(site.flusher, "_learn", fail)
+    monkeypatch.setattr(site.flusher, "_update_linger", fail)
     for number in range(3):
         await site.put(site.logs[0], number)
     await site.flusher.close()
@@ -259,7 +259,7 @@ def test_a_thread_that_ends_after_the_event_loop_is_content(site: Site) -> None:
 async def test_after_the_end_nobody_waits_for_the_flusher(site: Site) -> None:
     await site.flusher.close()
     append(site.logs[0], 0)
-    with pytest.raises(OSError, match="the server stops"):
+    with pytest.raises(OSError, match="the server is stopping"):
         await site.flusher.flush(site.logs[0])
 
 
@@ -278,7 +278,7 @@ async def test_closing_gives_up_in_time_and_tells_who_waits(site: Site) -> None:
     left = await site.flusher.close(0.01)
     gate.set()
     assert left == [site.logs[0]]
-    with pytest.raises(OSError, match=r"a-0: not flushed within 0\.01 s"):
+    with pytest.raises(OSError, match=r"a-0 was not flushed within 0\.01 s"):
         await future
     event, fields = site.reports[-1]
     assert (event, fields["directories"]) == ("logs_not_flushed", ["a-0"])

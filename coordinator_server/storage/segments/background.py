@@ -1,6 +1,6 @@
-"""What follows a pass, in a thread of its own: the segments are written, or the logs are synced.
+"""Writes segments, and syncs logs after an interval, in a second thread after a flush.
 
-A slow segment keeps no acknowledgement waiting, until too much has accumulated.
+Acknowledgements do not wait for segments until too many bytes are buffered.
 """
 
 import asyncio
@@ -10,20 +10,18 @@ from typing import Final
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_file import JournalFile
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.reporting import Report
 from coordinator_server.storage.segments.threads import Job, JobThread, as_os_error
 from coordinator_server.storage.segments.unwritten import UnwrittenBytes
 
 WRITE_OUT_BYTES: Final = 1 << 20
-"""How much the segments may lack of the journal before they are written ahead of time."""
+"""Journal bytes after which segments are written before the timer is due."""
 RETRY_SECONDS: Final = 1.0
-"""After there was no thread to be had."""
-
-Report = Callable[..., None]
-"""Called as `report(event, **fields)` for the log."""
+"""Delay of the next attempt after the system refused to start a thread."""
 
 
 class SegmentWriteBack:
-    """Writes out what was kept back, and syncs after an interval; used on the event loop."""
+    """Writes buffered batches and syncs logs in the background; called on the event loop."""
 
     def __init__(
         self,
@@ -36,9 +34,9 @@ class SegmentWriteBack:
         report: Report,
         ended: Callable[[], None],
     ) -> None:
-        """`flush_thread` is the thread that writes the journal; `ended` is called after each job.
+        """`flush_thread` writes the journal; `ended` is called after each job.
 
-        Without an interval nothing is synced before the end.
+        Without an interval, logs are synced only when the flusher closes.
         """
         self._journal = journal
         self._flush_thread = flush_thread
@@ -50,22 +48,22 @@ class SegmentWriteBack:
         self._ended = ended
         self._closing = False
         self._to_write: list[SegmentLog] = []
-        """Logs that may have something their segments lack; they know that they are among these."""
+        """Logs with buffered batches; their `is_queued_for_write_out` is set."""
         self._writing: list[SegmentLog] | None = None
-        """Those that are just written."""
+        """Logs that the thread is writing."""
         self._write_out: asyncio.Handle | None = None
         self._write_out_at = WRITE_OUT_BYTES
-        """Not to wait for that handle once the journal has got so many bytes."""
+        """Value of the journal's `written_bytes` that begins a write before the timer is due."""
         self._unsynced: dict[SegmentLog, None] = {}
-        """Logs with something that was answered before it is synced, where there is no journal."""
+        """Logs with acknowledged records that are not synced; used without a journal."""
         self._syncing: list[SegmentLog] | None = None
         self._journal_is_unsynced = False
         self._sync: asyncio.Handle | None = None
 
-    # --- after a pass ---
+    # --- after a flush ---
 
     def queue_write_out(self, logs: Iterable[SegmentLog]) -> None:
-        """The journal has got what is new of these logs."""
+        """Schedule the segment writes of logs that the journal has received."""
         for log in logs:
             if not log.is_queued_for_write_out and log.failed is None:
                 log.is_queued_for_write_out = True
@@ -76,23 +74,23 @@ class SegmentWriteBack:
             self._schedule_sync()
 
     def queue_sync(self, logs: Iterable[SegmentLog]) -> None:
-        """The segments of these logs have got what is new, and are not synced."""
+        """Schedule a sync of logs whose segments were written without one."""
         self._unsynced.update(dict.fromkeys(logs))
         self._schedule_sync()
 
     def is_behind(self) -> bool:
-        """Whether no more is to be acknowledged before segments are written."""
+        """Whether acknowledgements must wait until segments are written."""
         return self._writing is not None and self._unwritten.exceeds_hold
 
-    # --- the end ---
+    # --- closing ---
 
     @property
     def is_busy(self) -> bool:
-        """Whether the thread is at something."""
+        """Whether the thread has work."""
         return self._writing is not None or self._syncing is not None
 
     def is_finished(self) -> bool:
-        """Begin what is left to do in the end; whether nothing is."""
+        """Begin the next piece of remaining work; returns True if there is none."""
         self._closing = True
         if not self.is_busy and self._to_write:
             self._begin_write_out()
@@ -101,7 +99,7 @@ class SegmentWriteBack:
         return not self.is_busy
 
     def unfinished(self) -> list[SegmentLog]:
-        """The logs that may lack something."""
+        """The logs with batches that are not written or not synced."""
         at_work = [*(self._writing or []), *(self._syncing or [])]
         return [*at_work, *self._to_write, *self._unsynced]
 
@@ -122,7 +120,7 @@ class SegmentWriteBack:
             self._write_out = _later(self._write_out_seconds, self._write_out_due)
 
     def _write_out_due(self) -> None:
-        # Before anything can fail: the next pass arms it again.
+        # Cleared first: after a failure the next flush sets the timer again.
         self._write_out = None
         self._begin_write_out()
 
@@ -131,7 +129,7 @@ class SegmentWriteBack:
             self._write_out.cancel()
             self._write_out = None
         if self._writing is not None:
-            # Its end begins the next one.
+            # `_end_write_out` begins the next write.
             return
         logs = self._to_write
 
@@ -139,7 +137,7 @@ class SegmentWriteBack:
             for log in logs:
                 try:
                     log.write_out()
-                except Exception as error:  # noqa: BLE001 - whoever uses the log next is told
+                except Exception as error:  # noqa: BLE001 - the failed log reports it
                     log.fail(as_os_error(error))
 
         try:
@@ -163,13 +161,13 @@ class SegmentWriteBack:
         self._ended()
 
     def _fail_write_out(self, error: OSError) -> None:
-        """Nobody knows what was written: the logs are opened again."""
+        """Fail the logs, which may be partly written: their owners open them again."""
         for log in self._writing or []:
             log.fail(error)
         self._report("segments_not_written", error=str(error))
         self._end_write_out()
 
-    # --- syncing some time after ---
+    # --- syncing after an interval ---
 
     def _schedule_sync(self) -> None:
         seconds = self._interval_seconds
@@ -178,7 +176,7 @@ class SegmentWriteBack:
             self._sync = _later(seconds, self._sync_due)
 
     def _sync_due(self) -> None:
-        # Before anything can fail: the next pass arms it again.
+        # Cleared first: after a failure the next flush sets the timer again.
         self._sync = None
         self._begin_sync()
 
@@ -196,7 +194,7 @@ class SegmentWriteBack:
             for log in logs:
                 try:
                     log.sync()
-                except Exception as error:  # noqa: BLE001 - whoever uses the log next is told
+                except Exception as error:  # noqa: BLE001 - the failed log reports it
                     log.fail(as_os_error(error))
 
         try:
@@ -212,7 +210,7 @@ class SegmentWriteBack:
         self._syncing = None
         journal = self._journal
         if failed and journal is not None:
-            # In the thread that writes the journal: it must not write what is given up.
+            # In the thread that writes the journal: it must not write to an abandoned file.
             abandon = Job(lambda: journal.abandon(failed), _nothing, self._sync_failed)
             try:
                 self._flush_thread.submit(abandon)
@@ -238,7 +236,7 @@ class SegmentWriteBack:
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """Do nothing when the job has ended."""
 
 
 def _later(seconds: float, call: Callable[[], None]) -> asyncio.Handle:

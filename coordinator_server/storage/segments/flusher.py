@@ -1,10 +1,10 @@
-"""Group commit: one write, or one pass of syncs, for every log that has something new.
+"""Group commit: one flush makes the new batches of all logs durable.
 
-With a journal a pass is one write into it; the segments get what was kept back some time later.
-Without a journal a pass writes, or syncs, every log on its own. A thread does it and the next pass
-accumulates meanwhile, and may wait for more (`linger`), so the number of writes follows the disk,
-not the number of appends. Nothing here waits for a disk on the event loop, and no failure of a pass
-keeps the next one from beginning.
+With a journal a flush is one journal write; a background thread writes the segments later. Without
+a journal a flush writes, or syncs, each log. A thread runs the flush while appends for the next one
+accumulate; the next flush may also linger for more of them. So the number of writes depends on the
+disk, not on the number of appends. The event loop never waits for a disk, and a flush that fails
+does not prevent the next one.
 """
 
 import asyncio
@@ -20,11 +20,12 @@ from coordinator_server.loop.batching import Soon, SoonInLoop
 from coordinator_server.storage.segments.adaptive_linger import (
     LINGER_SECONDS,
     AdaptiveLinger,
-    Records,
+    RecordCounts,
 )
-from coordinator_server.storage.segments.background import Report, SegmentWriteBack
+from coordinator_server.storage.segments.background import SegmentWriteBack
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.reporting import Report
 from coordinator_server.storage.segments.threads import (
     Job,
     JobThread,
@@ -36,38 +37,41 @@ from coordinator_server.storage.segments.unwritten import UnwrittenBytes
 
 DEFAULT_INTERVAL_MS: Final = 1_000
 WRITE_OUT_SECONDS: Final = 0.25
-"""How long the segments may lack what the journal has."""
+"""Delay between a journal write and the write of the segments."""
 CLOSE_SECONDS: Final = 5.0
 
 CallLater = Callable[[float, Callable[[], None]], asyncio.Handle]
-"""Has something called after so many seconds."""
+"""`call_later(seconds, call)` sets a timer."""
 _Failures = dict[SegmentLog, OSError]
 
 
 class FlushPolicy(StrEnum):
-    """When records are on disk (`log.flush`)."""
+    """When records are synced to disk (`log.flush`)."""
 
     COMMIT = "commit"
-    """Before they are acknowledged."""
+    """Before the acknowledgement."""
     INTERVAL = "interval"
-    """Some time after they are."""
+    """Within `log.flush.interval.ms` after the acknowledgement."""
     OS = "os"
-    """When the system likes."""
+    """When the operating system decides to."""
 
 
 class FlushWaiter(ABC):
-    """Who waits until everything that a log has just now is safe under the policy."""
+    """Waits until every record a log has at this moment is safe under the flush policy."""
 
     __slots__ = ("end", "log")
 
     def __init__(self, log: SegmentLog) -> None:
         self.log = log
         self.end = log.end_offset
-        """Where the log ends."""
+        """The end offset of the log when the waiter was created."""
 
     @abstractmethod
     def flushed(self, error: OSError | None) -> None:
-        """Called with None when it is safe, or with what went wrong; with that if it raises."""
+        """Called with None when the records are safe, or with the error of the flush.
+
+        If this raises, the flusher calls it again with that exception as an OSError.
+        """
 
 
 class _FutureWaiter(FlushWaiter):
@@ -103,29 +107,29 @@ class Flusher:
         report: Report = lambda *_args, **_fields: None,
         start: StartThread = start_thread,
     ) -> None:
-        """The journal, if there is one, belongs to whoever made it, and so do its logs."""
+        """The caller owns the journal and the logs, and closes them."""
         self._journal = journal if journal is not None and journal.is_written else None
         self._syncs_logs = self._journal is None and policy is FlushPolicy.COMMIT
-        """Whether a pass makes the logs themselves durable."""
+        """Whether a flush syncs the segments of the logs."""
         self._report = report
         self._waiting: list[FlushWaiter] = []
         self._flushing: list[FlushWaiter] | None = None
-        """Who waits for the pass."""
+        """The waiters of the running flush; None if none is running."""
         self._soon = soon or SoonInLoop()
         self._is_due = False
-        """Whether a pass is going to begin."""
+        """Whether a flush is scheduled."""
         self._closed = False
         syncs = self._journal is not None and self._journal.syncs
         self._linger = AdaptiveLinger() if syncs else None
         self._call_later = later or _call_later_in_loop
-        self._records: Records = {}
-        """Of the pass that is under way, if passes may wait for more."""
+        self._records: RecordCounts = {}
+        """Record counts of the running flush; used by the adaptive linger."""
         self._flushes = 0
-        """Those that have ended."""
+        """How many flushes have ended."""
         self._linger_timer: asyncio.Handle | None = None
-        """Begins a pass that has waited for long."""
+        """Timer that begins a flush that has lingered for too long."""
         self._progress: asyncio.Future[None] | None = None
-        """What `close` waits for."""
+        """Resolved for `close` when a flush or a background job ends."""
         self._flush_thread = JobThread("flusher", start)
         self.unwritten = UnwrittenBytes()
         interval = interval_ms / 1000 if policy is FlushPolicy.INTERVAL else None
@@ -141,18 +145,19 @@ class Flusher:
         )
 
     def flush(self, log: SegmentLog) -> "asyncio.Future[None]":
-        """Done when everything appended to the log so far is safe under the policy.
+        """Return a future that is done when every record of the log is safe under the policy.
 
-        Fails with the OSError of the log's sync, and only of this log's.
+        It fails with the OSError of this log; errors of other logs do not affect it.
         """
         future = asyncio.get_running_loop().create_future()
         self.wait(_FutureWaiter(log, future))
         return future
 
     def wait(self, waiter: FlushWaiter) -> None:
-        """As `flush`; the waiter is told, from the event loop."""
+        """Add a waiter to the next flush; it is called on the event loop."""
         if self._closed:
-            self._notify(waiter, OSError(errno.EBADF, f"{waiter.log.directory}: the server stops"))
+            error = f"{waiter.log.directory}: the record was not written, the server is stopping"
+            self._notify(waiter, OSError(errno.EBADF, error))
             return
         self.unwritten.count(waiter.log)
         self._waiting.append(waiter)
@@ -160,10 +165,10 @@ class Flusher:
             self._schedule_flush()
 
     async def close(self, seconds: float = CLOSE_SECONDS) -> list[SegmentLog]:
-        """Make durable what is left, under every policy, and end the threads.
+        """Flush and sync all logs, under every policy, and end the threads.
 
-        Within some seconds: then it gives up, and says which logs may lack something. Who waits for
-        these is told that it failed; with a journal, what was acknowledged is in there.
+        After `seconds` it fails the remaining waiters and returns the logs that may lack records;
+        with a journal, their acknowledged records are in the journal.
         """
         self._linger = None
         if self._linger_timer is not None:
@@ -188,14 +193,14 @@ class Flusher:
             await self._wait_for_progress()
 
     async def _wait_for_progress(self) -> None:
-        """Wait until something that is under way has ended."""
+        """Wait until a running flush or background job has ended."""
         if self._flushing is None and not self._background.is_busy:
             return
         self._progress = asyncio.get_running_loop().create_future()
         await self._progress
 
     def _abandon(self, seconds: float) -> list[SegmentLog]:
-        """Tell who still waits, and which logs may lack something."""
+        """Fail the remaining waiters and return the logs that may lack records."""
         waiting = [*(self._flushing or []), *self._waiting]
         self._flushing, self._waiting = None, []
         left = dict.fromkeys([*(waiter.log for waiter in waiting), *self._background.unfinished()])
@@ -205,15 +210,16 @@ class Flusher:
                 seconds=seconds,
                 count=len(left),
                 directories=sorted(log.name for log in left),
-                hint="the disk did not answer; what was acknowledged is in the journal, if any",
+                hint="the disk did not respond in time; with a journal, the next start restores "
+                "the acknowledged records from it",
             )
         for waiter in waiting:
-            why = f"{waiter.log.directory}: not flushed within {seconds:g} s, the server stops"
+            why = f"{waiter.log.directory} was not flushed within {seconds:g} s before the stop"
             waiter.log.fail(OSError(errno.ETIMEDOUT, why))
             self._notify(waiter, waiter.log.failed)
         return list(left)
 
-    # --- passes ---
+    # --- flushes ---
 
     def _schedule_flush(self) -> None:
         self._is_due = True
@@ -250,7 +256,7 @@ class Flusher:
             self._end_flush(waiting, failures)
 
     def _work(self, waiting: list[FlushWaiter], failures: _Failures) -> Callable[[], None] | None:
-        """What the thread is to do for a pass; None if there is nothing new."""
+        """The work of a flush for the thread; None if no log has new batches."""
         if self._journal is not None:
             return self._journal_work(self._journal, waiting)
         logs = dict.fromkeys([waiter.log for waiter in waiting])
@@ -294,16 +300,16 @@ class Flusher:
         return work
 
     def _fail_flush(self, waiting: list[FlushWaiter], error: OSError) -> None:
-        """End a pass of which nobody knows what it did: its logs are opened again."""
+        """End a flush with an unknown result: its logs fail and are opened again."""
         self._report("flush_failed", error=str(error), logs=sorted({w.log.name for w in waiting}))
         for waiter in waiting:
             waiter.log.fail(error)
         self._end_flush(waiting, dict.fromkeys([waiter.log for waiter in waiting], error))
 
     def _end_flush(self, waiting: list[FlushWaiter], failures: _Failures) -> None:
-        """Tell who waited, and let the next pass begin."""
+        """Call the waiters of a flush and schedule the next one."""
         if self._flushing is not waiting:
-            # Abandoned: who waited was told.
+            # `close` has abandoned this flush and called its waiters.
             return
         self._flushing = None
         try:
@@ -313,18 +319,18 @@ class Flusher:
             self._hand_to_background([waiter.log for waiter in waiting])
             if self._linger is not None:
                 self._update_linger(self._linger)
-        except (Exception, CancelledError) as bug:  # noqa: BLE001 - the next pass must begin
+        except (Exception, CancelledError) as bug:  # noqa: BLE001 - the next flush must begin
             self._linger = None
-            _report_bug("what follows a flush has failed", bug)
+            _report_bug("the work after a flush has failed", bug)
         finally:
             self._wake_close()
 
     def _hand_to_background(self, logs: list[SegmentLog]) -> None:
-        """Leave to the background what has to follow a pass."""
+        """Schedule the segment writes or syncs that follow a flush."""
         if self._journal is not None:
             self._background.queue_write_out(logs)
             if any(log.failed is not None for log in logs):
-                # Nothing is going to be written of them, and nobody may wait for room for that.
+                # Failed logs are never written: producers must not wait for their bytes.
                 self.unwritten.recount()
             return
         self.unwritten.recount()
@@ -332,27 +338,27 @@ class Flusher:
             self._background.queue_sync(logs)
 
     def _notify_all(self, waiting: list[FlushWaiter], failures: _Failures) -> None:
-        """Tell what a pass made of the logs; one that failed meanwhile is cut to what was safe."""
+        """Call the waiters of a flush, with the error if their log has failed."""
         syncs_logs = self._syncs_logs
         for waiter in waiting:
             log = waiter.log
             error = failures.get(log) if syncs_logs else log.failed
             if error is None and not syncs_logs:
                 log.mark_safe(waiter.end)
-            try:  # as `_notify`, without a call for each
+            try:  # `_notify` inlined, as this runs for every append
                 waiter.flushed(error)
             except (Exception, CancelledError) as bug:  # noqa: BLE001 - see _notify
                 _fail_waiter(waiter, bug)
 
     def _notify(self, waiter: FlushWaiter, error: OSError | None) -> None:
-        """Tell one; whatever that brings about, the others are told, too."""
+        """Call one waiter; an exception in it does not affect the others."""
         try:
             waiter.flushed(error)
         except (Exception, CancelledError) as bug:  # noqa: BLE001 - see above
             _fail_waiter(waiter, bug)
 
     def _background_ended(self) -> None:
-        """The segments have more than before: a pass that was held back may begin."""
+        """Schedule a flush that `is_behind` has held back."""
         if self._waiting and self._flushing is None and not self._is_due:
             self._schedule_flush()
         self._wake_close()
@@ -361,7 +367,7 @@ class Flusher:
         if self._progress is not None and not self._progress.done():
             self._progress.set_result(None)
 
-    # --- waiting for more ---
+    # --- lingering ---
 
     def _must_linger(self) -> bool:
         linger = self._linger
@@ -377,7 +383,7 @@ class Flusher:
             self._start_linger_timer(linger)
 
     def _start_linger_timer(self, linger: AdaptiveLinger) -> None:
-        """One timer for many passes: it looks whether the same one waits as when it began."""
+        """Set one timer for many flushes: it compares the count of flushes when it is due."""
         passes = self._flushes
 
         def look() -> None:
@@ -397,12 +403,12 @@ class Flusher:
 
 
 _TRIES: Final = 10
-"""A process without memory may have some in the next moment."""
+"""Attempts to call a waiter that raises, for example because memory is short for a moment."""
 
 
 def _fail_waiter(waiter: FlushWaiter, bug: BaseException) -> None:
-    """A waiter that could not take its result has failed: it must not wait for ever."""
-    _report_bug(f"{waiter.log.directory}: what follows an append has failed", bug)
+    """Fail a waiter whose callback has raised, so that it does not wait forever."""
+    _report_bug(f"{waiter.log.directory}: the callback of an append has failed", bug)
     for _ in range(_TRIES):
         with suppress(Exception, CancelledError):
             waiter.flushed(as_os_error(bug))
@@ -418,9 +424,9 @@ def _call_later_in_loop(seconds: float, call: Callable[[], None]) -> asyncio.Han
     return asyncio.get_running_loop().call_later(seconds, call)
 
 
-def _new_records(waiting: list[FlushWaiter]) -> Records:
-    """How many records of logs the journal does not have yet."""
-    records: Records = {}
+def _new_records(waiting: list[FlushWaiter]) -> RecordCounts:
+    """Count the records that are not durable yet, by log name."""
+    records: RecordCounts = {}
     for waiter in waiting:
         log = waiter.log
         records[log.name] = log.end_offset - log.durable_offset
