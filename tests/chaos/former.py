@@ -24,7 +24,7 @@ FORMER = (
     ("storage.segments.files.SystemFile.append", "CancelledError"),
     ("storage.segments.files.SystemFiles.open_block", "RuntimeError"),
     ("storage.segments.flusher.Flusher._begin_flush.<lambda>", "MemoryError"),
-    ("storage.segments.flusher._FutureWaiter.flushed", "OSError"),
+    ("storage.segments.flush_waiter.FutureWaiter.flushed", "OSError"),
     ("storage.segments.journal_format.EntryBuffer.take", "MemoryError"),
     ("storage.segments.threads.DiskThreads.run.job", "MemoryError"),
     ("storage.segments.files.SystemBlockFile.write", "MemoryError"),

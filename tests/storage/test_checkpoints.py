@@ -9,7 +9,8 @@ import pytest
 from coordinator_protocol.batch import build_batch
 from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.segments.checkpoint import RecoveryPoints
-from coordinator_server.storage.segments.flusher import Flusher, FlushWaiter
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter
+from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_format import HEADER_BYTES
 from coordinator_server.storage.segments.log import SegmentLog

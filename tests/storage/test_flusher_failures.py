@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from coordinator_server.storage.segments import threads
-from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy, FlushWaiter
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import DiskThreads, start_thread
 from tests.support.kept_back import append, found, journal_on, log_on, simulated_disk

@@ -11,7 +11,8 @@ import pytest
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments import journal_files, journal_format, segment_recovery
 from coordinator_server.storage.segments import log as log_module
-from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy, FlushWaiter
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_file import JournalFile
 from coordinator_server.storage.segments.journal_files import JournalFiles

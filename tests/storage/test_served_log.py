@@ -23,7 +23,8 @@ from coordinator_protocol.messages.list_offsets import (
 from coordinator_server.api import create_topics, delete_topics, fetch, list_offsets
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.directory import DataDirectory
-from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy, FlushWaiter
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import SegmentPartitionLog, SegmentStorage
 from coordinator_server.topics.service import FetchPart, FetchWant, Topics

@@ -9,7 +9,6 @@ does not prevent the next one.
 
 import asyncio
 import errno
-from abc import ABC, abstractmethod
 from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +22,7 @@ from coordinator_server.storage.segments.adaptive_linger import (
     RecordCounts,
 )
 from coordinator_server.storage.segments.background import SegmentWriteBack
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter, FutureWaiter
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.reporting import Report
@@ -54,43 +54,6 @@ class FlushPolicy(StrEnum):
     """Within `log.flush.interval.ms` after the acknowledgement."""
     OS = "os"
     """When the operating system decides to."""
-
-
-class FlushWaiter(ABC):
-    """Waits until every record a log has at this moment is safe under the flush policy."""
-
-    __slots__ = ("end", "log")
-
-    def __init__(self, log: SegmentLog) -> None:
-        self.log = log
-        self.end = log.end_offset
-        """The end offset of the log when the waiter was created."""
-
-    @abstractmethod
-    def flushed(self, error: OSError | None) -> None:
-        """Called with None when the records are safe, or with the error of the flush.
-
-        If this raises, the flusher calls it again with that exception as an OSError.
-        """
-
-
-class _FutureWaiter(FlushWaiter):
-    """Resolves a future."""
-
-    __slots__ = ("_future",)
-
-    def __init__(self, log: SegmentLog, future: "asyncio.Future[None]") -> None:
-        super().__init__(log)
-        self._future = future
-
-    def flushed(self, error: OSError | None) -> None:
-        """See FlushWaiter."""
-        if self._future.done():
-            return
-        if error is None:
-            self._future.set_result(None)
-        else:
-            self._future.set_exception(error)
 
 
 class Flusher:
@@ -150,7 +113,7 @@ class Flusher:
         It fails with the OSError of this log; errors of other logs do not affect it.
         """
         future = asyncio.get_running_loop().create_future()
-        self.wait(_FutureWaiter(log, future))
+        self.wait(FutureWaiter(log, future))
         return future
 
     def wait(self, waiter: FlushWaiter) -> None:
@@ -269,7 +232,7 @@ class Flusher:
                         log.sync()
                     else:
                         log.write_out()
-                except Exception as error:  # noqa: BLE001 - one log's, whatever it is
+                except Exception as error:  # noqa: BLE001 - it fails this log alone
                     failures[log] = failure = as_os_error(error)
                     log.fail(failure)
 
@@ -278,7 +241,7 @@ class Flusher:
     def _journal_work(
         self, journal: Journal, waiting: list[FlushWaiter]
     ) -> Callable[[], None] | None:
-        """Write what is new of all logs at once."""
+        """Take the new entries of all logs and return the work that writes them as one frame."""
         logs: list[SegmentLog] = []
         parts: list[bytes] = []
         for waiter in waiting:
@@ -292,7 +255,7 @@ class Flusher:
         def work() -> None:
             try:
                 journal.write(parts, logs)
-            except Exception as error:  # noqa: BLE001 - these logs lack what was in the pass
+            except Exception as error:  # noqa: BLE001 - the frame may be lost
                 failure = as_os_error(error)
                 for log in logs:
                     log.fail(failure)

@@ -23,7 +23,8 @@ from coordinator_server.storage.base import (
 )
 from coordinator_server.storage.segments.directory import HeldDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.flusher import Flusher, FlushWaiter
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter
+from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.loading import load
 from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentLog
