@@ -1,6 +1,6 @@
-"""Reads a partition's log for a tenure that begins, without holding up the event loop.
+"""Loads a partition's log at the start of a tenure without blocking the event loop.
 
-A thread reads the files, a block ahead of the event loop, which makes records of it.
+A thread reads the files, one block ahead of the event loop, which decodes the records.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from coordinator_server.storage.segments.threads import STORAGE_THREADS
 
 
 class Block(NamedTuple):
-    """Whole batches of a segment, and where they begin in its file."""
+    """Whole batches of a segment, and their position in its file."""
 
     segment: Segment
     at: int
@@ -35,7 +35,7 @@ class BlockReader:
         self._at = 0
 
     def next(self) -> Block | None:
-        """What comes next; None at the end. Raises CorruptLog, OSError."""
+        """Read the next block; None at the end. Raises CorruptLog, OSError."""
         segments = self._segments
         if segments is None:
             segments = self._segments = self._log.begin_reading()
@@ -51,7 +51,7 @@ class BlockReader:
         return None
 
     def close(self) -> None:
-        """Let go of the segments."""
+        """End the read of the segments."""
         if self._segments is not None:
             self._segments = None
             self._number = 0
@@ -61,9 +61,9 @@ class BlockReader:
 async def load(
     partition: int, log: SegmentLog, progress: LoadProgress, turns: asyncio.Lock
 ) -> AsyncIterator[LoadedRecords]:
-    """Every record; the event loop gets a turn every few milliseconds.
+    """Yield every record, and yield to the event loop every few milliseconds.
 
-    Partitions that load at the same time take turns, one of them between two of the loop's.
+    `turns` lets only one loading partition decode records per turn of the event loop.
     Raises CorruptLog, OSError.
     """
     progress.begin(partition, log.size)
@@ -105,7 +105,7 @@ def _read_ahead(blocks: BlockReader) -> "asyncio.Task[Block | None]":
 
 
 def _close_after_read(coming: "asyncio.Task[Block | None]", blocks: BlockReader) -> None:
-    """Close once nobody reads any more: the thread cannot be interrupted."""
+    """Close the reader after its running read, which cannot be interrupted."""
 
     def close(read: "asyncio.Task[Block | None]") -> None:
         if not read.cancelled():
@@ -117,15 +117,15 @@ def _close_after_read(coming: "asyncio.Task[Block | None]", blocks: BlockReader)
 
 
 def _retrieve_exception(closing: "asyncio.Task[None]") -> None:
-    """There is nobody to be told."""
+    """Retrieve the exception, or asyncio logs it as never retrieved."""
     if not closing.cancelled():
         closing.exception()
 
 
 def _read(log: SegmentLog, block: Block, reader: RunReader, ends: list[int]) -> Iterator[bool]:
-    """Read a block, a turn's worth at a time; yields after each turn but the last.
+    """Decode a block; yields after each time slice but the last.
 
-    `ends` gets the offset behind it.
+    Stores the offset behind the block in `ends[0]`.
     """
     segment, start, data = block
     at = 0
@@ -136,7 +136,7 @@ def _read(log: SegmentLog, block: Block, reader: RunReader, ends: list[int]) -> 
         except Malformed as error:
             raise CorruptLog(f"{segment.path}, position {start + at}: {error}") from error
         if header.base_offset < ends[0]:
-            # No checksum covers it. One that is too large shows when the next one is smaller.
+            # No checksum covers offsets. One that is too large shows when the next is smaller.
             raise CorruptLog(
                 f"{segment.path}, position {start + at}: offset {header.base_offset}, expected "
                 f"{ends[0]} or more"

@@ -1,4 +1,4 @@
-"""Gives a segment what the journal has of its log, before anything else is done with the log."""
+"""Replays the journal into the active segment when a log is opened, and detects lost records."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +17,9 @@ LEADER_EPOCHS_FILE = "leader-epoch-checkpoint"
 def check_nothing_lost(
     journal: Journal, identity: bytes, directory: Path, bases: Sequence[int]
 ) -> None:
-    """Raise CorruptLog if a log has lost acknowledged records: before any of its files is made.
+    """Raise CorruptLog if a log has lost acknowledged records; called before files are created.
 
-    The journal may be damaged, or all segments may be gone that a recovery point speaks of.
+    The journal may be damaged, or all segments may be missing although a recovery point exists.
     """
     name = directory.name
     journal.check_undamaged(name)
@@ -36,7 +36,7 @@ def check_nothing_lost(
 
 
 def check_first_segment(files: Files, directory: Path, bases: Sequence[int]) -> None:
-    """Raise CorruptLog if the first segment of a log is gone: its epochs begin before. OSError."""
+    """Raise CorruptLog if the first segment is missing, by the log's leader epochs. OSError."""
     names = files.names(directory)
     if not bases or LEADER_EPOCHS_FILE not in names:
         return
@@ -50,7 +50,7 @@ def check_first_segment(files: Files, directory: Path, bases: Sequence[int]) -> 
 
 
 def first_epoch_offset(text: bytes) -> int | None:
-    """Where the first leader epoch begins; None if the file is not as Kafka writes it."""
+    """The start offset of the first leader epoch; None if the file is not in Kafka's format."""
     try:
         version, count, *lines = text.decode().splitlines()
         offsets = [int(line.split(" ")[1]) for line in lines]
@@ -60,22 +60,22 @@ def first_epoch_offset(text: bytes) -> int | None:
 
 
 def restore_from_journal(segment: Segment, journal: Journal, identity: bytes, point: int) -> None:
-    """Write what the active segment of a log may lack; it was synced up to the recovery point.
+    """Write the journal's batches behind the recovery point into the active segment.
 
-    It is written even where the file seems to have it: a system that failed to write a page may
-    still show it. Whole batches that the segment has behind it stay, and are written once more: a
-    damaged last frame of the journal cannot be told from a torn one then, and they may be of it.
-    What lies before the active segment was synced before that was begun.
+    They are written even if the file seems to have them: after a failed write-back the kernel may
+    still show pages that never reached the disk. Intact batches behind the journal's last one stay
+    and are written again: the journal may have lost its last frame, and they may be of it. Earlier
+    segments need no replay, as they were synced before the active one was begun.
     Raises CorruptLog, OSError.
     """
     if not journal.may_have_entries(identity):
         return
     is_certain = journal.is_complete(segment.path.parent.name)
     if not _reaches(segment, point):
-        # Either the point or the segment is wrong, so neither is trusted.
+        # The recovery point or the segment is wrong, so neither is trusted.
         point, is_certain = 0, False
     later: list[bytes] = []
-    """Of runs behind a gap, where the loss of what was in between is accepted."""
+    """Batches of runs behind a gap; the operator has accepted the loss of the records between."""
     for run in reversed(journal.batch_runs(identity, max(point, segment.base_offset))):
         position = _position(segment, run, point, exactly=journal.is_strict)
         if position is not None:
@@ -83,8 +83,8 @@ def restore_from_journal(segment: Segment, journal: Journal, identity: bytes, po
             segment.rewrite(position, [*run.batches, *behind])
             return
         if is_certain:
-            # Only what a log did not have any more was dropped from the journal: it had been cut,
-            # and these are records of the same time, of which nobody was told.
+            # A complete journal lacks only records that were truncated. So this run was written
+            # before the truncation and was never acknowledged.
             journal.report_unreachable(segment.path, run.offset)
             continue
         if run.is_synced and not journal.is_strict:
@@ -102,12 +102,11 @@ def restore_from_journal(segment: Segment, journal: Journal, identity: bytes, po
 
 
 def rewrite_unsynced(files: Files, segment: Segment, point: int) -> None:
-    """Write once more, durably, what a recovered segment has behind the recovery point.
+    """Write and sync again the bytes of a recovered segment behind the recovery point.
 
-    After a failed sync, in this process or in one before, the system may still show pages that
-    never reached the disk, and count them as clean: another sync alone would claim success for
-    them, and a loss of power damage what was served since. The same bytes take their own place, so
-    whatever ends this changes nothing. Raises OSError.
+    After a failed sync the kernel may show pages that never reached the disk and count them as
+    clean: another sync alone would succeed, and a power loss would remove records that were read
+    since. The same bytes are written in place, so an interruption does no harm. Raises OSError.
     """
     if segment.end_offset == point:
         return
@@ -124,7 +123,7 @@ def rewrite_unsynced(files: Files, segment: Segment, point: int) -> None:
 
 
 def _intact_batches_after(segment: Segment, run: BatchRun) -> list[bytes]:
-    """The batches of a segment that go on where a run ends, up to the first that is not whole."""
+    """The intact batches of a segment that continue directly behind a run."""
     end = read_batch_header(run.batches[-1]).last_offset + 1
     batches: list[bytes] = []
     try:
@@ -137,7 +136,7 @@ def _intact_batches_after(segment: Segment, run: BatchRun) -> list[bytes]:
             batches.append(chunk[at : at + header.size])
             end = header.last_offset + 1
     except CorruptLog:
-        # Nobody was answered for what is torn.
+        # A torn batch was never acknowledged.
         pass
     return batches
 
@@ -150,7 +149,7 @@ def _reaches(segment: Segment, point: int) -> bool:
 
 
 def _position(segment: Segment, run: BatchRun, point: int, *, exactly: bool) -> int | None:
-    """Where a run goes on in a segment; None if there is a gap before it, or a torn batch."""
+    """The position of a run in a segment; None if records before it are missing or torn."""
     if run.is_synced:
         return segment.position_after(run.offset, exactly=exactly)
     try:
