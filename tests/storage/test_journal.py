@@ -315,7 +315,7 @@ def test_a_frame_that_an_error_has_left_out_is_no_damage_of_the_file(
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("which", [(JournalFiles, "give_up"), (SystemBlockFile, "close")], ids=str)
+@pytest.mark.parametrize("which", [(JournalFiles, "abandon"), (SystemBlockFile, "close")], ids=str)
 def test_a_file_that_could_not_even_be_given_up_is_not_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: tuple[type, str]
 ) -> None:

@@ -145,7 +145,7 @@ def journal_is_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def replay_is_skipped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(log_module, "restore", lambda *_: None)
+    patch.setattr(log_module, "restore_from_journal", lambda *_: None)
 
 
 def stale_generation_is_replayed(patch: pytest.MonkeyPatch) -> None:
