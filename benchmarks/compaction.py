@@ -156,7 +156,7 @@ def measure_turns(directory: Path) -> Waits:
 
     def run() -> None:
         pace = Throttle(1e12, log.closing, threading.Event())
-        compact(log, pace=pace, wall_ms=lambda: 0, delete_retention_ms=86_400_000)
+        compact(log, throttle=pace, wall_ms=lambda: 0, delete_retention_ms=86_400_000)
         compacted.set()
         ended.wait()
 

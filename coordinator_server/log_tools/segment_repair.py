@@ -21,7 +21,7 @@ from coordinator_protocol.batch_records import iter_records
 from coordinator_protocol.errors import Malformed
 from coordinator_server.log_tools.inspection import check_offset, describe
 from coordinator_server.storage.segments.files import SYSTEM_FILES
-from coordinator_server.storage.segments.swap import CLEANED, DELETED, SWAP, complete
+from coordinator_server.storage.segments.swap import CLEANED, DELETED, SWAP, complete_compaction
 
 CUT_SUFFIX: Final = ".cut"
 """Of the side file with what a repair took out; more than one get a number."""
@@ -60,7 +60,7 @@ def unfinished(directory: Path) -> Sequence[str]:
 
 def finish_compaction(directory: Path) -> None:
     """End or undo it as a start does. Raises CorruptLog, OSError."""
-    complete(SYSTEM_FILES, directory)
+    complete_compaction(SYSTEM_FILES, directory)
 
 
 # --- finding ---

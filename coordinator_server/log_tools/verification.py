@@ -32,7 +32,7 @@ from coordinator_server.storage.segments.log_identity import (
 from coordinator_server.storage.segments.segment import Segment, segment_bases
 from coordinator_server.storage.segments.segment_recovery import (
     LEADER_EPOCHS_FILE,
-    check_beginning,
+    check_first_segment,
     first_epoch_offset,
 )
 from coordinator_server.topics.catalog import CorruptCatalog, load, to_base64
@@ -195,7 +195,7 @@ def _log(directory: Path, point: int) -> Iterator[str]:
     """What is wrong with the segments of a log."""
     try:
         bases = segment_bases(_FILES, directory)
-        check_beginning(_FILES, directory, bases)
+        check_first_segment(_FILES, directory, bases)
         yield from _segments(directory, bases, point)
     except OSError as error:
         yield f"{error.filename or directory}: {error.strerror or error}"

@@ -19,7 +19,7 @@ from coordinator_server.group.rebalance_events import Observation
 from coordinator_server.loop.batching import Soon
 from coordinator_server.observe.counters import Histogram
 from coordinator_server.runtime.actor import GroupActor
-from coordinator_server.storage.base import Appended, PartitionLog
+from coordinator_server.storage.base import AppendCallback, PartitionLog
 
 
 class Leaving:
@@ -88,7 +88,7 @@ class Writer:
         self._is_flushed_soon = False
         # Made once: they are handed over with every append.
         self._flush_soon: Callable[[], None] = self._flush
-        self._when_appended: Appended = self._appended
+        self._when_appended: AppendCallback = self._appended
         self._drained: asyncio.Future[None] | None = None
         """What `drain` waits for."""
         self._stopped = False

@@ -17,7 +17,7 @@ from coordinator_server.storage.segments.recovery import Recovery
 from coordinator_server.storage.segments.reporting import Report
 from coordinator_server.storage.segments.threads import STORAGE_THREADS
 from coordinator_server.topics.catalog_file import to_base64
-from coordinator_server.topics.directories import Directories
+from coordinator_server.topics.directories import PartitionDirectories
 from coordinator_server.topics.service import Topics
 from coordinator_server.topics.validation import BatchRules
 
@@ -58,7 +58,7 @@ def make_topics(
     """Put together the topics of a site."""
     return Topics(
         site.catalog,
-        Directories(
+        PartitionDirectories(
             config.log_dirs,
             segment_bytes=config.log_segment_bytes,
             segment_ms=config.log_roll_ms,

@@ -1,8 +1,8 @@
 """The storage contract: one log per coordinator partition, owned by one tenure at a time.
 
-What `runtime` knows of storage is this module alone. A log record is Kafka's: key, value,
-headers and timestamp; what carries it (segments on disk, memory, a Kafka cluster) is the
-business of the implementation. Every implementation passes the suite in `tests/storage`.
+`runtime` depends on this module only. A log record is Kafka's: key, value, headers and timestamp;
+implementations store it in segments on disk, in memory or in a Kafka cluster. Every implementation
+passes the contract tests in `tests/storage`.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from coordinator_protocol.batch_builder import NewBatch
 from coordinator_protocol.offset_commit_scanner import OffsetRun
 
 __all__ = [
-    "Appended",
+    "AppendCallback",
     "CorruptLog",
     "Fenced",
     "LogRecord",
@@ -41,26 +41,26 @@ class TooLarge(Exception):
 
 
 class CorruptLog(Exception):
-    """Bytes in the middle of the log cannot be what was written; the message says where."""
+    """The log is damaged or lacks acknowledged records; the message says where."""
 
     def __init__(self, message: str, repair: str = "") -> None:
-        """`repair` is the command that mends the log, if it is another than `log repair`."""
+        """`repair` is the command that repairs the log, if it is not `log repair`."""
         super().__init__(message)
         self.repair = repair
 
 
 class Node(NamedTuple):
-    """Who can be named as the coordinator of a partition."""
+    """A broker that can be the coordinator of a partition."""
 
     node_id: int
     host: str
     port: int
 
 
-Loaded = Sequence[LogRecord] | OffsetRun
-"""A part of a log: records, or plain commits read in one go."""
+LoadedRecords = Sequence[LogRecord] | OffsetRun
+"""A part of a log: records, or consecutive offset commits decoded together."""
 
-Appended = Callable[[int | BaseException], None]
+AppendCallback = Callable[[int | BaseException], None]
 """Called once: with the offset of the last record when it is durable, or with Fenced,
 OutcomeUnknown or OSError."""
 
@@ -72,18 +72,18 @@ class PartitionLog(Protocol):
     epoch: int
     """Fencing token; grows with every claim."""
 
-    def load(self) -> AsyncIterator[Loaded]:
-        """Every record of the log, in order; once, before the first append.
+    def load(self) -> AsyncIterator[LoadedRecords]:
+        """Yield every record of the log in order; called once, before the first append.
 
         Raises CorruptLog, OSError.
         """
         ...
 
-    def append(self, batch: NewBatch, then: Appended) -> None:
-        """Append atomically and in order; `then` is called when it is durable, or at once.
+    def append(self, batch: NewBatch, then: AppendCallback) -> None:
+        """Append atomically and in order; `then` is called when the batch is durable or has failed.
 
-        A batch without records calls it when all before it is durable. Raises TooLarge, and then
-        `then` is not called.
+        For a batch without records, `then` is called when all earlier batches are durable. `append`
+        may call `then` before it returns. Raises TooLarge, without calling `then`.
         """
         ...
 
@@ -97,7 +97,7 @@ class PartitionLog(Protocol):
 
 
 def append(log: PartitionLog, batch: NewBatch) -> "asyncio.Future[int]":
-    """Append to a log and wait: the last offset. Fails with what `then` is called with."""
+    """Append and return a future for the last offset; it fails with the exception of `then`."""
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def appended(result: int | BaseException) -> None:
@@ -121,7 +121,7 @@ class Storage(Protocol):
     max_append_bytes: int
 
     async def start(self, on_assigned: PartitionCallback, on_lost: PartitionCallback) -> None:
-        """Open the storage and announce every partition that is ours, now and later."""
+        """Open the storage and announce every partition that is assigned to this node."""
         ...
 
     async def claim(self, partition: int) -> PartitionLog:
@@ -129,7 +129,7 @@ class Storage(Protocol):
         ...
 
     def owner(self, partition: int) -> Node | None:
-        """Who owns a partition, for FindCoordinator; None if nobody does."""
+        """The node that owns a partition, for FindCoordinator; None if no node does."""
         ...
 
     async def stop(self) -> None:

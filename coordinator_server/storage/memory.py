@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.storage.base import (
-    Appended,
+    AppendCallback,
     Fenced,
     LogRecord,
     Node,
@@ -27,7 +27,7 @@ class MemoryLog:
         self.partition = partition
         self.epoch = epoch
         self._storage = storage
-        self._in_flight: deque[tuple[list[LogRecord], Appended]] = deque()
+        self._in_flight: deque[tuple[list[LogRecord], AppendCallback]] = deque()
         self._failed: Exception | None = None
         """Why nothing can be appended any more: what follows a lost append is lost too."""
         self._closed = False
@@ -38,7 +38,7 @@ class MemoryLog:
         for start in range(0, len(records), CHUNK):
             yield records[start : start + CHUNK]
 
-    def append(self, batch: NewBatch, then: Appended) -> None:
+    def append(self, batch: NewBatch, then: AppendCallback) -> None:
         """See PartitionLog; a fault that is planned for this append happens instead."""
         if batch.size > self._storage.max_append_bytes:
             most = self._storage.max_append_bytes

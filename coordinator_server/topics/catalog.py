@@ -84,7 +84,7 @@ class TopicCatalog(KnownTopics):
         """Of all topics but the internal ones, with those that are being created."""
         self._reserved: dict[str, TopicInfo] = {}
         """Topics that are being created, by name; no request sees them yet."""
-        self._doomed: set[str] = set()
+        self._being_deleted: set[str] = set()
         """Names of topics that are being deleted; every request still sees them."""
         self._changes: list[CatalogChange] = []
         """Changes for the next write."""
@@ -136,25 +136,25 @@ class TopicCatalog(KnownTopics):
 
     def delete(self, names: Iterable[str]) -> None:
         """Forget topics. Raises TopicError for an unknown or internal one, OSError."""
-        doomed = self._deletable(names)
-        if doomed:
-            self._write_now((), doomed)
+        to_delete = self._deletable(names)
+        if to_delete:
+            self._write_now((), to_delete)
 
     def _apply(self, changed: Sequence[TopicInfo]) -> None:
         if changed:
             self._write_now(changed, ())
 
-    def _write_now(self, created: Sequence[TopicInfo], doomed: Sequence[TopicInfo]) -> None:
+    def _write_now(self, created: Sequence[TopicInfo], to_delete: Sequence[TopicInfo]) -> None:
         if self._writing is not None:
             raise OSError(f"{self._path} is being written: it cannot be written a second time")
-        topics = self._topics_after(created, doomed)
-        self._file.write(topics, tuple(self._deleted_after(doomed)))
+        topics = self._topics_after(created, to_delete)
+        self._file.write(topics, tuple(self._deleted_after(to_delete)))
         for topic in created:
             known = self._topics.get(topic.name)
             self._count(topic, 1 if known is None else 0)
             if known is not None and not topic.internal:
                 self._partitions += topic.partitions - known.partitions
-        self._publish(topics, created, doomed)
+        self._publish(topics, created, to_delete)
 
     # --- changes that a thread writes ---
 
@@ -201,18 +201,18 @@ class TopicCatalog(KnownTopics):
 
     async def delete_durably(self, names: Iterable[str]) -> None:
         """Forget topics. Raises TopicError for an unknown or internal one, OSError."""
-        doomed = self._deletable(names)
-        if doomed:
-            self._doomed.update(topic.name for topic in doomed)
-            await self._written((), doomed)
+        to_delete = self._deletable(names)
+        if to_delete:
+            self._being_deleted.update(topic.name for topic in to_delete)
+            await self._written((), to_delete)
 
     async def settle(self) -> None:
         """Wait until every change that has been requested is written or has failed."""
         while self._writing is not None:
             await asyncio.wait((self._writing,))
 
-    async def _written(self, created: Sequence[TopicInfo], doomed: Sequence[TopicInfo]) -> None:
-        change = CatalogChange(created, doomed)
+    async def _written(self, created: Sequence[TopicInfo], to_delete: Sequence[TopicInfo]) -> None:
+        change = CatalogChange(created, to_delete)
         self._changes.append(change)
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write_changes())
@@ -236,18 +236,18 @@ class TopicCatalog(KnownTopics):
 
     async def _write(self, changes: Sequence[CatalogChange]) -> None:
         created = [topic for change in changes for topic in change.created]
-        doomed = [topic for change in changes for topic in change.deleted]
-        topics = self._topics_after(created, doomed)
-        gone = tuple(self._deleted_after(doomed))
+        to_delete = [topic for change in changes for topic in change.deleted]
+        topics = self._topics_after(created, to_delete)
+        gone = tuple(self._deleted_after(to_delete))
         try:
             await asyncio.to_thread(self._file.write, topics, gone)
         except OSError as error:
             self._give_up(changes, error)
             return
-        self._doomed.difference_update([topic.name for topic in doomed])
+        self._being_deleted.difference_update([topic.name for topic in to_delete])
         for topic in created:
             del self._reserved[topic.name]
-        self._publish(topics, created, doomed)
+        self._publish(topics, created, to_delete)
         for change in changes:
             change.settle(None)
 
@@ -255,7 +255,7 @@ class TopicCatalog(KnownTopics):
         """Tell who waits for changes that are not durable, as far as they were not told."""
         for change in changes:
             if not change.done.done():
-                self._doomed.difference_update([topic.name for topic in change.deleted])
+                self._being_deleted.difference_update([topic.name for topic in change.deleted])
                 self.release(change.created)
                 change.settle(error)
 
@@ -280,32 +280,32 @@ class TopicCatalog(KnownTopics):
             self._partitions += sign * topic.partitions
 
     def _deletable(self, names: Iterable[str]) -> list[TopicInfo]:
-        doomed = []
+        to_delete = []
         for name in names:
             known = self._topics.get(name)
-            if known is None or name in self._doomed:
+            if known is None or name in self._being_deleted:
                 raise TopicError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'."
                 )
             if known.internal:
                 raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' is internal.")
-            doomed.append(known)
-        return doomed
+            to_delete.append(known)
+        return to_delete
 
-    def _deleted_after(self, doomed: Sequence[TopicInfo]) -> dict[str, None]:
-        if not doomed:
+    def _deleted_after(self, to_delete: Sequence[TopicInfo]) -> dict[str, None]:
+        if not to_delete:
             return self._deleted
-        ids = [to_base64(topic.topic_id) for topic in doomed]
+        ids = [to_base64(topic.topic_id) for topic in to_delete]
         return dict.fromkeys([*self._deleted, *ids][-MOST_DELETED:])
 
     def _topics_after(
-        self, created: Iterable[TopicInfo], doomed: Iterable[TopicInfo]
+        self, created: Iterable[TopicInfo], to_delete: Iterable[TopicInfo]
     ) -> dict[str, TopicInfo]:
         """A new dictionary: those who iterate over the old one are not disturbed."""
         topics = dict(self._topics)
         for topic in created:
             topics[topic.name] = topic
-        for topic in doomed:
+        for topic in to_delete:
             topics.pop(topic.name, None)
         return topics
 
@@ -313,20 +313,20 @@ class TopicCatalog(KnownTopics):
         self,
         topics: dict[str, TopicInfo],
         created: Sequence[TopicInfo],
-        doomed: Sequence[TopicInfo],
+        to_delete: Sequence[TopicInfo],
     ) -> None:
         """Let everybody see what is durable now."""
         self._topics = topics
         # Not as it was written: records may have been removed since.
-        self._deleted = self._deleted_after(doomed)
+        self._deleted = self._deleted_after(to_delete)
         for topic in created:
             self._by_id[topic.topic_id] = topic
             self._collisions[collision_key(topic.name)] = topic.name
-        for topic in doomed:
+        for topic in to_delete:
             self._by_id.pop(topic.topic_id, None)
             self._collisions.pop(collision_key(topic.name), None)
             self._count(topic, -1)
-        self._tell([topic.name for topic in (*created, *doomed)])
+        self._notify([topic.name for topic in (*created, *to_delete)])
 
     def _pin_offsets_topic(self, partitions: int) -> None:
         known = self._topics.get(GROUP_METADATA_TOPIC)

@@ -1,7 +1,7 @@
-"""A partition of `__consumer_offsets` for readers: only the coordinator writes it.
+"""A read-only partition of `__consumer_offsets`; only the coordinator writes it.
 
-Its log comes and goes with the coordinator's tenures. What is served is what has been acknowledged
-under the flush policy: a reader never sees what a crash could take back.
+Its log changes with the coordinator's tenures. Readers get only records that were acknowledged
+under the flush policy, so a crash cannot remove a record that was read.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import TOPIC_THREADS
 from coordinator_server.topics.errors import TopicError, check_not_closed
-from coordinator_server.topics.partition import Records, Waiter, check_limit, check_offset
+from coordinator_server.topics.partition import FetchWaiter, ReadResult, check_limit, check_offset
 from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import Search, TimestampAndOffset
 from coordinator_server.topics.transactions import Transactions
@@ -25,19 +25,19 @@ Acknowledged = Callable[[SegmentLog, int, int], None]
 
 
 class CoordinatorLogs(Protocol):
-    """Where the coordinator's storage lets its logs be read."""
+    """The logs of the coordinator's storage, for readers."""
 
     def open_log(self, partition: int) -> SegmentLog | None:
-        """The log of a partition's present tenure; None while it has none."""
+        """The log of a partition's current tenure; None if it has no tenure."""
         ...
 
     def follow(self, partition: int, acknowledged: Acknowledged) -> None:
-        """Tell of every batch that becomes durable from now on."""
+        """Call `acknowledged` for every batch that becomes durable."""
         ...
 
 
 class CoordinatorPartition:
-    """What a Fetch or ListOffsets sees of one partition of the coordinator's log."""
+    """One partition of the coordinator's log for Fetch and ListOffsets."""
 
     def __init__(
         self, logs: CoordinatorLogs, index: int, flusher: Flusher, searches: Searches
@@ -50,28 +50,28 @@ class CoordinatorPartition:
         self._searches = searches
         self._log: SegmentLog | None = None
         self._transactions = Transactions()
-        self._waiters: set[Waiter] = set()
+        self._waiters: set[FetchWaiter] = set()
         self._reading = asyncio.Lock()
-        """One reader at a time: reading a segment for the first time makes its index."""
+        """One reader at a time: the first read of a segment builds its index."""
         self._follows = False
 
     @property
     def is_open(self) -> bool:
-        """Whether the log that is known is still the coordinator's."""
+        """Whether the known log is that of the current tenure."""
         return self._log is not None and self._logs.open_log(self._index) is self._log
 
     @property
     def start_offset(self) -> int:
-        """The first offset there is."""
+        """The first offset of the log."""
         return 0 if self._log is None else self._log.start_offset
 
     async def open(self, *, create: bool = False) -> None:
-        """Find the present log. Raises TopicError with KAFKA_STORAGE_ERROR."""
+        """Find the current log. Raises TopicError with KAFKA_STORAGE_ERROR."""
         async with self._reading:
             await self._present()
 
     async def _present(self) -> SegmentLog:
-        """The log of the present tenure, with its transactions known up to the high watermark."""
+        """Return the current log, with its transactions read up to the high watermark."""
         log = self._log if self.is_open else await self._find()
         assert log is not None
         if self._transactions.end < self.high_watermark:
@@ -87,7 +87,7 @@ class CoordinatorPartition:
             self._follows = True
         end = log.end_offset
         try:
-            # What was appended before anybody followed is acknowledged when this is.
+            # Batches appended before `follow` are acknowledged when this flush is done.
             await self._flusher.flush(log)
         except OSError as failure:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
@@ -101,7 +101,7 @@ class CoordinatorPartition:
             await TOPIC_THREADS.run(partial(self._transactions.advance, log, end))
         except (OSError, CorruptLog, Malformed) as failure:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
-        # Not the high watermark, which may have moved on.
+        # `end` instead of the high watermark, which may have advanced meanwhile.
         self.last_stable_offset = self._transactions.last_stable_offset(end)
 
     def _acknowledged(self, log: SegmentLog, end: int, size: int) -> None:
@@ -111,8 +111,8 @@ class CoordinatorPartition:
 
     async def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, committed: bool
-    ) -> Records:
-        """See Partition.read; in a thread, as a segment may have to be searched."""
+    ) -> ReadResult:
+        """See TopicPartitionLog.read; transactions bound the reads of committed records."""
         async with self._reading:
             log = await self._present()
             check_offset(offset, self.start_offset, log.end_offset)
@@ -126,7 +126,7 @@ class CoordinatorPartition:
             if not at_least_one and len(data) > max_bytes:
                 data = b""
             aborted = self._transactions.aborted_within(offset, up_to) if committed else []
-            return Records(data, high_watermark, stable, self.start_offset, aborted)
+            return ReadResult(data, high_watermark, stable, self.start_offset, aborted)
 
     async def _read(self, log: SegmentLog, offset: int, max_bytes: int, up_to: int) -> bytes:
         try:
@@ -144,20 +144,20 @@ class CoordinatorPartition:
         return await self._searches.run(search, log, up_to)
 
     async def latest(self, *, committed: bool) -> int:
-        """The offset a reader has come to the end with. Raises TopicError."""
+        """The last stable offset or the high watermark. Raises TopicError."""
         async with self._reading:
             await self._present()
         return self.last_stable_offset if committed else self.high_watermark
 
-    def watch(self, waiter: Waiter) -> None:
-        """Tell `waiter` of every byte that becomes readable from now on."""
+    def watch(self, waiter: FetchWaiter) -> None:
+        """Count bytes that become readable for a waiter from now on."""
         self._waiters.add(waiter)
 
-    def unwatch(self, waiter: Waiter) -> None:
-        """Tell it no more."""
+    def unwatch(self, waiter: FetchWaiter) -> None:
+        """Remove a waiter."""
         self._waiters.discard(waiter)
 
     def refuse(self) -> None:
-        """Let go who waits; the log is the storage's to close."""
+        """Release the parked Fetches; the storage closes the log."""
         for waiter in tuple(self._waiters):
             waiter.release()

@@ -83,7 +83,7 @@ def _marked_id(path: Path) -> str | None:
     return ids[0] if ids else None
 
 
-class Directories:
+class PartitionDirectories:
     """Finds, makes and removes the directories of topic partitions; everything here blocks."""
 
     def __init__(
@@ -162,20 +162,20 @@ class Directories:
     def _prepare(self, path: Path, topic: TopicInfo, index: int, create: bool) -> bool:
         """Whether the partition has a directory now."""
         journal = self._journal
-        if path.exists() and not self._is_ours(path, topic):
+        if path.exists() and not self._belongs_to(path, topic):
             if journal is not None:
                 journal.close_previous(path.name)
                 journal.forget([path.name])
             self._put_aside(path, topic, index, STRAY_SUFFIX)
             log.warning("stray_partition_put_aside", topic=topic.name, partition=index)
-        if not path.exists() and not create and not self._was_there(path, topic):
+        if not path.exists() and not create and not self._may_have_records(path, topic):
             return False
         if not path.exists() or not check_mark(self._files, path, to_base64(topic.topic_id)):
             self._files.make_directory(path)
             self._mark(path, topic)
         return True
 
-    def _was_there(self, path: Path, topic: TopicInfo) -> bool:
+    def _may_have_records(self, path: Path, topic: TopicInfo) -> bool:
         """Whether a partition without a directory has records: opening it restores or misses them.
 
         Raises OSError.
@@ -190,10 +190,10 @@ class Directories:
 
     def remove(self, topic: TopicInfo) -> None:
         """Remove our partitions of a deleted topic. Raises OSError."""
-        for path in self._left_of(topic):
+        for path in self._set_aside_directories(topic):
             shutil.rmtree(path)
 
-    def _left_of(self, topic: TopicInfo) -> Iterator[Path]:
+    def _set_aside_directories(self, topic: TopicInfo) -> Iterator[Path]:
         """Its directories, and those that a new topic of its name has put aside."""
         if self._journal is not None:
             # Before the directories go: a point without a directory is a loss.
@@ -203,7 +203,7 @@ class Directories:
             path = self._path(topic, index)
             with self._lock_of(path):
                 aside = None
-                if path.exists() and self._may_be_of(path, topic):
+                if path.exists() and self._is_unmarked_or_marked(path, topic):
                     aside = self._put_aside(path, topic, index, DELETED_SUFFIX)
             if aside is not None:
                 yield aside
@@ -218,12 +218,12 @@ class Directories:
     def _path(self, topic: TopicInfo, index: int) -> Path:
         return self._data / f"{topic.name}-{index}"
 
-    def _is_ours(self, path: Path, topic: TopicInfo) -> bool:
+    def _belongs_to(self, path: Path, topic: TopicInfo) -> bool:
         """Whether a directory is the topic's, or nobody's yet.
 
         Raises CorruptLog if it is marked with an id that no topic had: that is no other topic's.
         """
-        if self._may_be_of(path, topic):
+        if self._is_unmarked_or_marked(path, topic):
             return True
         found = read_topic_id(self._files, path)
         if found is None or found in deleted(self._data):
@@ -236,7 +236,7 @@ class Directories:
             repair_files_command(path.parent),
         )
 
-    def _may_be_of(self, path: Path, topic: TopicInfo) -> bool:
+    def _is_unmarked_or_marked(self, path: Path, topic: TopicInfo) -> bool:
         """Whether a directory is marked as the topic's, or not at all."""
         return not (path / METADATA_FILE).exists() or self._is_marked(path, topic)
 

@@ -53,7 +53,7 @@ class KnownTopics:
                 f"Topic '{name}' collides with existing topic: {other}",
             )
 
-    def _tell(self, names: Iterable[str]) -> None:
+    def _notify(self, names: Iterable[str]) -> None:
         """Tell the listeners; one that fails keeps no other from being told."""
         for name in names:
             for listener in self._listeners:

@@ -1,4 +1,4 @@
-"""One topic partition: its log, opened on first use, its high watermark and who waits for more."""
+"""One topic partition: its log, opened on first use, its high watermark and parked Fetches."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,19 +16,19 @@ from coordinator_server.topics.timestamps import Search, TimestampAndOffset
 from coordinator_server.topics.transactions import Aborted
 
 OpenLog = Callable[[bool], SegmentLog | None]
-"""`open_log(create)` opens a partition's log, blocking; None if there is none and none is made."""
+"""`open_log(create)` opens a partition's log and blocks; None if there is none to open."""
 
 
 class Appended(NamedTuple):
-    """Where records went; `durable` is done when they are on disk under the flush policy."""
+    """The offset of appended records; `durable` is done when they are safe by the flush policy."""
 
     base_offset: int
     log_start_offset: int
     durable: "asyncio.Future[None]"
 
 
-class Records(NamedTuple):
-    """What a read has found; `data` is whole batches."""
+class ReadResult(NamedTuple):
+    """The result of a read; `data` is whole batches."""
 
     data: bytes
     high_watermark: int
@@ -38,7 +38,7 @@ class Records(NamedTuple):
 
 
 def check_offset(offset: int, start: int, end: int) -> None:
-    """Raise TopicError with OFFSET_OUT_OF_RANGE for an offset that no read may begin at."""
+    """Raise TopicError with OFFSET_OUT_OF_RANGE if an offset is outside of the log."""
     if not start <= offset <= end:
         raise TopicError(
             ErrorCode.OFFSET_OUT_OF_RANGE, f"Offset {offset} is not within {start} to {end}."
@@ -46,12 +46,12 @@ def check_offset(offset: int, start: int, end: int) -> None:
 
 
 def check_limit(max_bytes: int) -> None:
-    """Raise TopicError for a negative one, with the error Kafka has for it."""
+    """Raise TopicError with UNKNOWN_SERVER_ERROR, as Kafka does, if `max_bytes` is negative."""
     if max_bytes < 0:
         raise TopicError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{max_bytes} bytes cannot be read.")
 
 
-class Waiter:
+class FetchWaiter:
     """A parked Fetch; `done` completes when enough bytes have become readable."""
 
     __slots__ = ("_missing", "done")
@@ -61,19 +61,19 @@ class Waiter:
         self._missing = missing
 
     def arrived(self, size: int) -> None:
-        """Count `size` more bytes."""
+        """Count `size` more readable bytes."""
         self._missing -= size
         if self._missing <= 0:
             self.release()
 
     def release(self) -> None:
-        """Let the Fetch go, whatever has arrived."""
+        """Complete the Fetch with the bytes that are readable."""
         if not self.done.done():
             self.done.set_result(None)
 
 
-class Partition:
-    """The records of a topic partition; they are readable up to the high watermark.
+class TopicPartitionLog:
+    """The records of a topic partition, readable up to the high watermark.
 
     A partition that never had a record has no directory and no open file.
     """
@@ -82,13 +82,13 @@ class Partition:
         "_absent",
         "_closed",
         "_closing",
-        "_cut_to",
         "_flusher",
         "_log",
         "_open_log",
         "_opening",
         "_reading",
         "_searches",
+        "_truncate_to",
         "_waiters",
         "high_watermark",
     )
@@ -101,26 +101,26 @@ class Partition:
         self._log: SegmentLog | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        """Closes a log that has failed; the next one is opened after it."""
-        self._waiters: set[Waiter] = set()
+        """Closes a failed log; the log is opened again after that."""
+        self._waiters: set[FetchWaiter] = set()
         self._reading = asyncio.Lock()
-        """One reader at a time: reading a segment for the first time makes its index."""
+        """One reader at a time: the first read of a segment builds its index."""
         self._absent = False
-        self._cut_to: int | None = None
+        self._truncate_to: int | None = None
         self._closed = False
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be read without waiting: its log is open, or it is known to have none."""
+        """Whether reads need not open a log: it is open, or the partition has none."""
         return self._log is not None or self._absent
 
     @property
     def start_offset(self) -> int:
-        """The first offset there is."""
+        """The first offset of the log."""
         return 0 if self._log is None else self._log.start_offset
 
     async def open(self, *, create: bool = False) -> None:
-        """Open the log if it is not open yet; once, however many ask for it.
+        """Open the log if it is not open; concurrent callers share one attempt.
 
         Raises TopicError with KAFKA_STORAGE_ERROR, or UNKNOWN_TOPIC_OR_PARTITION after `refuse`.
         """
@@ -128,9 +128,9 @@ class Partition:
             self._check_open()
             if self._opening is None:
                 self._opening = asyncio.create_task(self._run_open(create))
-                self._opening.add_done_callback(_look_at_failure)
+                self._opening.add_done_callback(_retrieve_exception)
             try:
-                # A client that goes away must not cancel what others wait for.
+                # A disconnected client must not cancel the opening for other callers.
                 await asyncio.shield(self._opening)
             except (OSError, CorruptLog) as failure:
                 raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
@@ -139,7 +139,7 @@ class Partition:
         try:
             if self._closing is not None:
                 await asyncio.wait((self._closing,))
-            log = await TOPIC_THREADS.run(partial(self._open_and_cut, create))
+            log = await TOPIC_THREADS.run(partial(self._open_and_truncate, create))
             if log is not None and self._closed:
                 await TOPIC_THREADS.run(log.close)
         finally:
@@ -149,26 +149,26 @@ class Partition:
             return
         if log is not None:
             self._log = log
-            self._cut_to = None
+            self._truncate_to = None
             self.high_watermark = log.end_offset
 
-    def _open_and_cut(self, create: bool) -> SegmentLog | None:
+    def _open_and_truncate(self, create: bool) -> SegmentLog | None:
         log = self._open_log(create)
-        if log is not None and self._cut_to is not None:
+        if log is not None and self._truncate_to is not None:
             try:
-                log.truncate(self._cut_to)
+                log.truncate(self._truncate_to)
             except BaseException:
                 log.close()
                 raise
         return log
 
     async def append(self, batch: bytes) -> Appended:
-        """Append one validated batch to the open log, once there is room for it in memory.
+        """Append one validated batch to the open log when `UnwrittenBytes` has room.
 
         Raises TopicError with KAFKA_STORAGE_ERROR or UNKNOWN_TOPIC_OR_PARTITION.
         """
         try:
-            await self._flusher.unwritten.room()
+            await self._flusher.unwritten.wait_for_room()
         except OSError as failure:
             raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
         self._check_open()
@@ -199,21 +199,21 @@ class Partition:
             waiter.arrived(size)
 
     def _drop_if_failed(self, log: SegmentLog) -> None:
-        """Give up a log that failed; it is opened again, without what was never readable."""
+        """Close a failed log; the next `open` truncates it to the records that were readable."""
         if log is self._log and log.failed is not None and not self._closed:
-            # What is durable is acknowledged in this moment, or has been.
-            self._cut_to = max(self.high_watermark, log.durable_offset)
+            # Durable records have been acknowledged, or are being acknowledged now.
+            self._truncate_to = max(self.high_watermark, log.durable_offset)
             self._log = None
             self._closing = asyncio.create_task(TOPIC_THREADS.run(log.close))
-            self._closing.add_done_callback(_look_at_failure)
+            self._closing.add_done_callback(_retrieve_exception)
 
     async def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool, committed: bool = False
-    ) -> Records:
-        """Whole batches from the one with `offset` on, up to the high watermark.
+    ) -> ReadResult:
+        """Read whole batches from the one with `offset`, up to the high watermark.
 
-        At most `max_bytes`, but for the first batch when `at_least_one` is asked for. There are no
-        transactions, so both isolation levels see the same.
+        Returns at most `max_bytes`; with `at_least_one` the first batch may be larger. Topics have
+        no transactions, so both isolation levels read the same records.
         Raises TopicError with OFFSET_OUT_OF_RANGE, UNKNOWN_SERVER_ERROR or KAFKA_STORAGE_ERROR.
         """
         self._check_open()
@@ -230,10 +230,10 @@ class Partition:
                     data = await self._read(log, offset, max_bytes, high_watermark)
         if not at_least_one and len(data) > max_bytes:
             data = b""
-        return Records(data, high_watermark, high_watermark, start)
+        return ReadResult(data, high_watermark, high_watermark, start)
 
     async def _read(self, log: SegmentLog, offset: int, max_bytes: int, up_to: int) -> bytes:
-        """In a thread: a segment may have to be searched, or the sync of a full one waited for."""
+        """Read in a thread, as the read may search a segment or wait for a sync."""
         try:
             data = await TOPIC_THREADS.run(partial(log.read, offset, max_bytes, up_to))
         except (OSError, CorruptLog) as failure:
@@ -260,33 +260,33 @@ class Partition:
             self._check_open()
             raise
 
-    def watch(self, waiter: Waiter) -> None:
-        """Tell `waiter` of every byte that becomes readable from now on."""
+    def watch(self, waiter: FetchWaiter) -> None:
+        """Count bytes that become readable for a waiter from now on."""
         self._waiters.add(waiter)
 
-    def unwatch(self, waiter: Waiter) -> None:
-        """Tell it no more."""
+    def unwatch(self, waiter: FetchWaiter) -> None:
+        """Remove a waiter."""
         self._waiters.discard(waiter)
 
-    def give_up(self) -> None:
-        """As `refuse` for what is to be removed: `close_files` does not sync it."""
+    def discard(self) -> None:
+        """Refuse requests and fail the log of a deleted topic, so that closing does not sync it."""
         self.refuse()
         if self._log is not None:
-            self._log.give_up(OSError(f"{self._log.directory} is deleted"))
+            self._log.fail(OSError(f"{self._log.directory} is deleted"))
 
     def close_files(self) -> None:
-        """Close the log's files, synced unless it was given up. Blocks."""
+        """Close the log's files; syncs them unless the log has failed. Blocks."""
         if self._log is not None:
             self._log.close()
 
     def refuse(self) -> None:
-        """Serve nothing any more; parked Fetches go and find the partition unknown."""
+        """Refuse requests from now on; parked Fetches return UNKNOWN_TOPIC_OR_PARTITION."""
         self._closed = True
         for waiter in tuple(self._waiters):
             waiter.release()
 
     async def wait_closed(self) -> None:
-        """Wait until a log that was just being opened is closed, too: its files may go then."""
+        """Wait until a log that is being opened or closed is closed, so files can be removed."""
         for task in (self._opening, self._closing):
             if task is not None:
                 await asyncio.wait((task,))
@@ -296,7 +296,7 @@ class Partition:
             raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition has been closed.")
 
 
-def _look_at_failure(opening: "asyncio.Task[None]") -> None:
-    """Who asked is told; if all have gone away meanwhile, that is no bug of anybody's."""
+def _retrieve_exception(opening: "asyncio.Task[None]") -> None:
+    """Retrieve the exception: without callers left, asyncio would log it as never retrieved."""
     if not opening.cancelled():
         opening.exception()

@@ -77,5 +77,5 @@ class FollowedCatalog(KnownTopics):
             [topic.name for topic in gone]
             + [name for name, topic in self._topics.items() if before.get(name) != topic]
         )
-        self._tell(changed)
+        self._notify(changed)
         return gone

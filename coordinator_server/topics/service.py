@@ -1,7 +1,7 @@
 """The data plane behind Produce, Fetch, ListOffsets and the topic APIs.
 
-Partitions are opened on first use and written in Kafka's segment format; a Fetch that has to wait
-is a future among the waiters of its partitions, completed by the append that brings enough.
+Partitions are opened on first use and stored in Kafka's segment format. A parked Fetch is a waiter
+of its partitions; the append that makes enough bytes readable completes it.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from coordinator_server.storage.segments.threads import TOPIC_THREADS
 from coordinator_server.topics.auto_creation import AutoCreation
 from coordinator_server.topics.catalog_interface import Catalog
 from coordinator_server.topics.coordinator_log import CoordinatorLogs, CoordinatorPartition
-from coordinator_server.topics.directories import Directories
+from coordinator_server.topics.directories import PartitionDirectories
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.names import GROUP_METADATA_TOPIC
-from coordinator_server.topics.partition import Appended, Partition, Waiter
+from coordinator_server.topics.partition import Appended, FetchWaiter, TopicPartitionLog
 from coordinator_server.topics.searches import Searches
 from coordinator_server.topics.timestamps import TimestampAndOffset, first_from, latest
 from coordinator_server.topics.transactions import Aborted
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 LEADER_EPOCH = 0
-"""One node leads everything for ever, so the epoch never moves."""
+"""This node leads every partition, so the leader epoch never changes."""
 
 FETCH_MAX_BYTES = 57_671_680
-FEW_WANTS = 50
-"""Partitions of a Fetch up to which reading them takes a small part of a millisecond."""
 """The default of Kafka's `fetch.max.bytes`."""
+FEW_WANTS = 50
+"""Reading up to this many partitions takes a small part of a millisecond."""
 
 INLINE_CHECK_BYTES = 16 * 1024
-"""Larger batches are checked in a thread: 16 KiB of small records take about a millisecond."""
+"""Larger batches are validated in a thread: 16 KiB of small records take about a millisecond."""
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ class FetchWant(NamedTuple):
 
 @dataclass(slots=True)
 class FetchPart:
-    """What a Fetch found in one partition; offsets are -1 where there is an error."""
+    """The result of a Fetch for one partition; offsets are -1 if there is an error."""
 
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
@@ -66,31 +66,31 @@ class FetchPart:
     records: bytes = b""
     last_stable_offset: int = -1
     aborted: Sequence[Aborted] = ()
-    """For readers of committed records: transactions whose records they have to leave out."""
+    """Aborted transactions in the range, whose records a read_committed client skips."""
 
 
 class ResponseMemory(Protocol):
-    """Says when there is memory for more of a response."""
+    """Accounts for the memory of a response."""
 
     async def grown(self, size: int) -> None:
-        """Wait until there is; the response has `size` bytes now."""
+        """Wait until a response of `size` bytes fits into memory."""
         ...
 
     def dropped(self) -> None:
-        """Note that what there was of the response is dropped."""
+        """Release the memory of the response, which was dropped."""
         ...
 
 
-AnyPartition = Partition | CoordinatorPartition
+ReadablePartition = TopicPartitionLog | CoordinatorPartition
 
 
 class Topics:
-    """The topics of the standalone mode: the catalog and their records."""
+    """The catalog of topics and their records, in standalone mode."""
 
     def __init__(
         self,
         catalog: Catalog,
-        directories: Directories,
+        directories: PartitionDirectories,
         flusher: Flusher,
         clock: Clock,
         rules: BatchRules,
@@ -106,46 +106,46 @@ class Topics:
         self._rules = rules
         self._fetch_max_bytes = fetch_max_bytes
         self.auto_creation = AutoCreation(catalog, clock, auto_create_max)
-        self._partitions: dict[tuple[UUID, int], AnyPartition] = {}
+        self._partitions: dict[tuple[UUID, int], ReadablePartition] = {}
         self._coordinator_logs: CoordinatorLogs | None = None
         self._removals: set[asyncio.Task[None]] = set()
-        self._parked: set[Waiter] = set()
+        self._parked: set[FetchWaiter] = set()
         self._draining = False
 
     @property
     def parked(self) -> int:
-        """How many Fetches wait."""
+        """The number of parked Fetches."""
         return len(self._parked)
 
     def serve_coordinator_logs(self, logs: CoordinatorLogs) -> None:
-        """Let `__consumer_offsets` be read from now on."""
+        """Allow clients to read `__consumer_offsets` from now on."""
         self._coordinator_logs = logs
 
     def is_readable(self, topic: TopicInfo) -> bool:
-        """Whether clients may read it; of the internal topics only one, and only its log."""
+        """Whether clients may read a topic; the only internal one is `__consumer_offsets`."""
         served = self._coordinator_logs is not None
         return not topic.internal or (served and topic.name == GROUP_METADATA_TOPIC)
 
     async def delete(self, names: Sequence[str]) -> None:
-        """Delete topics and their records. Raises TopicError, OSError; nothing is deleted then.
+        """Delete topics and their records; cancelling the caller does not stop it.
 
-        That goes on to its end, whoever asked for it goes away.
+        Raises TopicError or OSError before anything is deleted.
         """
-        await self._to_its_end(self._delete(names))
+        await self._run_uncancelled(self._delete(names))
 
     async def _delete(self, names: Sequence[str]) -> None:
-        # Changes replace the mapping: this one keeps what is deleted.
+        # The catalog replaces its mapping on changes: this one keeps the deleted topics.
         before = self.catalog.topics()
         await self.catalog.delete_durably(names)
         pace = Pace(self._clock)
-        doomed: list[tuple[TopicInfo, list[Partition]]] = []
+        to_delete: list[tuple[TopicInfo, list[TopicPartitionLog]]] = []
         for name in names:
             if pace.is_over():
                 await pace.rest()
-            doomed.append((before[name], self._give_up(before[name])))
-        await self._remove(doomed)
+            to_delete.append((before[name], self._discard_partitions(before[name])))
+        await self._remove(to_delete)
 
-    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_uncancelled(self, work: Coroutine[Any, Any, None]) -> None:
         removal = asyncio.create_task(work)
         self._removals.add(removal)
         removal.add_done_callback(self._removals.discard)
@@ -154,27 +154,29 @@ class Topics:
     async def drop(self, topics: Iterable[TopicInfo]) -> None:
         """Remove the records of topics that are no longer in the catalog.
 
-        That goes on to its end, whoever asked for it goes away.
+        Cancelling the caller does not stop it.
         """
-        doomed = [(topic, self._give_up(topic)) for topic in topics]
-        await self._to_its_end(self._remove(doomed))
+        to_delete = [(topic, self._discard_partitions(topic)) for topic in topics]
+        await self._run_uncancelled(self._remove(to_delete))
 
     async def removals(self) -> None:
-        """Wait until what is being removed is gone."""
+        """Wait until all running removals have ended."""
         while self._removals:
             await asyncio.wait(self._removals)
 
-    def _give_up(self, topic: TopicInfo) -> list[Partition]:
-        """Serve a topic's partitions no more; those of which there may be an open file."""
+    def _discard_partitions(self, topic: TopicInfo) -> list[TopicPartitionLog]:
+        """Refuse requests for a topic's partitions; returns those that may have open files."""
         keys = [(topic.topic_id, index) for index in range(topic.partitions)]
         given_up = [self._partitions.pop(key) for key in keys if key in self._partitions]
-        partitions = [each for each in given_up if isinstance(each, Partition)]
+        partitions = [each for each in given_up if isinstance(each, TopicPartitionLog)]
         for partition in partitions:
-            partition.give_up()
+            partition.discard()
         return partitions
 
-    async def _remove(self, doomed: Sequence[tuple[TopicInfo, Sequence[Partition]]]) -> None:
-        for topic, partitions in doomed:
+    async def _remove(
+        self, to_delete: Sequence[tuple[TopicInfo, Sequence[TopicPartitionLog]]]
+    ) -> None:
+        for topic, partitions in to_delete:
             for partition in partitions:
                 await partition.wait_closed()
             try:
@@ -185,7 +187,7 @@ class Topics:
                 if self._directories.is_whole:
                     self.catalog.removed(topic)
 
-    def _remove_files(self, topic: TopicInfo, partitions: Iterable[Partition]) -> None:
+    def _remove_files(self, topic: TopicInfo, partitions: Iterable[TopicPartitionLog]) -> None:
         for partition in partitions:
             partition.close_files()
         self._directories.remove(topic)
@@ -193,14 +195,14 @@ class Topics:
     async def produce(
         self, topic: TopicInfo, index: int, records: bytes | None, *, zstd_allowed: bool = True
     ) -> Appended:
-        """Append one batch of a client; the result tells when it is durable. Raises TopicError."""
+        """Validate and append one batch of a client. Raises TopicError."""
         check = partial(
             validated, records, self._rules, self._clock.wall_ms(), zstd_allowed=zstd_allowed
         )
         large = len(records or b"") > INLINE_CHECK_BYTES
         batch = await asyncio.to_thread(check) if large else check()
         partition = self._partition(topic, index)
-        assert isinstance(partition, Partition)
+        assert isinstance(partition, TopicPartitionLog)
         await partition.open(create=True)
         return await partition.append(batch)
 
@@ -214,12 +216,12 @@ class Topics:
         committed: bool = False,
         memory: ResponseMemory | None = None,
     ) -> list[FetchPart]:
-        """Records for every want, in order, waiting up to `max_wait_ms` for `min_bytes` of them.
+        """Read records for every want, in order; waits up to `max_wait_ms` for `min_bytes`.
 
-        Together at most `max_bytes`, and never more than the server's own limit, but for the
-        very first batch, without which a client could not get past a large one (KIP-74).
-        An error in any partition is answered at once, as in Kafka. With `committed` nothing is
-        read beyond the first open transaction. `memory` is asked while records are gathered.
+        The result has at most `max_bytes` and at most the server's limit, except that the first
+        batch may be larger, so that a client can read past it (KIP-74). An error in any partition
+        ends the wait, as in Kafka. `committed` reads up to the first open transaction. `memory`
+        accounts for the records while they are read.
         """
         partitions = [self._partition(want.topic, want.partition) for want in wants]
         refused = await self._open(partitions)
@@ -238,12 +240,12 @@ class Topics:
             memory.dropped()
         await self._park(partitions, seen, missing, max_wait_ms)
         if len(wants) > FEW_WANTS:
-            # One record may release hundreds of such Fetches in a turn of the loop.
+            # One append may release hundreds of such Fetches in one turn of the event loop.
             await Pace(self._clock).rest()
         return await read()
 
     def known_end(self, name: str, index: int) -> int | None:
-        """Where a partition ends, if that is known without looking into its files."""
+        """The high watermark of a partition; None if its log is not open."""
         topic = self.catalog.get(name)
         partition = None if topic is None else self._partitions.get((topic.topic_id, index))
         return None if partition is None or not partition.is_open else partition.high_watermark
@@ -270,34 +272,31 @@ class Topics:
         return await self._partition(topic, index).search(latest, committed=committed)
 
     def release(self) -> None:
-        """Answer every parked Fetch with what there is, and park none any more."""
+        """Complete every parked Fetch with the readable records, and park no more."""
         self._draining = True
         for waiter in tuple(self._parked):
             waiter.release()
 
     async def stop(self) -> None:
-        """As `close`, without waiting for files on the event loop."""
+        """Release parked Fetches and close all logs in a thread."""
         await TOPIC_THREADS.run(partial(_close_files, self._end()))
 
     def close(self) -> None:
-        """Release what is parked and close all logs; what is not durable is the flusher's. Blocks.
-
-        For who has no event loop to wait on.
-        """
+        """Release parked Fetches and close all logs. Blocks; for callers without an event loop."""
         _close_files(self._end())
 
-    def _end(self) -> list[Partition]:
-        """Serve nothing any more; those of which there may be an open file."""
+    def _end(self) -> list[TopicPartitionLog]:
+        """Refuse requests from now on; returns the partitions that may have open files."""
         self.release()
         self._searches.close()
         partitions = list(self._partitions.values())
         self._partitions.clear()
         for partition in partitions:
             partition.refuse()
-        return [each for each in partitions if isinstance(each, Partition)]
+        return [each for each in partitions if isinstance(each, TopicPartitionLog)]
 
-    def _partition(self, topic: TopicInfo, index: int) -> AnyPartition:
-        """The partition; TopicError if the topic has been deleted since the request began."""
+    def _partition(self, topic: TopicInfo, index: int) -> ReadablePartition:
+        """Return the partition. Raises TopicError if the topic was deleted meanwhile."""
         key = (topic.topic_id, index)
         partition = self._partitions.get(key)
         if partition is None:
@@ -306,18 +305,20 @@ class Topics:
             partition = self._partitions[key] = self._make_partition(topic, index)
         return partition
 
-    def _make_partition(self, topic: TopicInfo, index: int) -> AnyPartition:
+    def _make_partition(self, topic: TopicInfo, index: int) -> ReadablePartition:
         if topic.name == GROUP_METADATA_TOPIC:
             assert self._coordinator_logs is not None
             return CoordinatorPartition(
                 self._coordinator_logs, index, self._flusher, self._searches
             )
         open_log = partial(self._directories.open_log, topic, index)
-        return Partition(open_log, self._flusher, self._searches)
+        return TopicPartitionLog(open_log, self._flusher, self._searches)
 
-    async def _open(self, partitions: Iterable[AnyPartition]) -> dict[AnyPartition, TopicError]:
-        """Open all, so that what follows waits little; those that cannot be opened come back."""
-        refused: dict[AnyPartition, TopicError] = {}
+    async def _open(
+        self, partitions: Iterable[ReadablePartition]
+    ) -> dict[ReadablePartition, TopicError]:
+        """Open all partitions; returns the errors of those that cannot be opened."""
+        refused: dict[ReadablePartition, TopicError] = {}
         for partition in partitions:
             if not partition.is_open:
                 try:
@@ -329,8 +330,8 @@ class Topics:
     async def _read(
         self,
         wants: Sequence[FetchWant],
-        partitions: Sequence[AnyPartition],
-        refused: dict[AnyPartition, TopicError],
+        partitions: Sequence[ReadablePartition],
+        refused: dict[ReadablePartition, TopicError],
         max_bytes: int,
         *,
         committed: bool,
@@ -342,7 +343,7 @@ class Topics:
         for want, partition in zip(wants, partitions, strict=True):
             if pace.is_over():
                 await pace.rest()
-            # A negative limit refuses the partition that meets it first.
+            # A negative limit refuses the first partition that is read with it.
             most, left = min(want.max_bytes, left), max(left, 0)
             try:
                 if partition in refused:
@@ -364,13 +365,13 @@ class Topics:
 
     async def _park(
         self,
-        partitions: Sequence[AnyPartition],
+        partitions: Sequence[ReadablePartition],
         seen: Sequence[int],
         missing: int,
         max_wait_ms: int,
     ) -> None:
         """Wait for so many bytes beyond what was seen, by high watermarks."""
-        waiter = Waiter(missing)
+        waiter = FetchWaiter(missing)
         self._parked.add(waiter)
         for partition in partitions:
             partition.watch(waiter)
@@ -385,6 +386,6 @@ class Topics:
                 partition.unwatch(waiter)
 
 
-def _close_files(partitions: Iterable[Partition]) -> None:
+def _close_files(partitions: Iterable[TopicPartitionLog]) -> None:
     for partition in partitions:
         partition.close_files()

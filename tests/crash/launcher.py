@@ -34,7 +34,7 @@ def forget_swaps(patch: pytest.MonkeyPatch) -> None:
             if name.endswith((CLEANED, SWAP, DELETED)):
                 files.remove(directory / name)
 
-    patch.setattr("coordinator_server.storage.segments.log.complete", forget)
+    patch.setattr("coordinator_server.storage.segments.log.complete_compaction", forget)
 
 
 def cut_last(patch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def marks_are_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 
 def gaps_between_segments_are_passed_over(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SegmentLog, "check_meets", lambda *_: None)
+    patch.setattr(SegmentLog, "check_contiguous", lambda *_: None)
     patch.setattr(segment_recovery, "first_epoch_offset", lambda _text: None)
 
 

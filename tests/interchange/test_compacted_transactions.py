@@ -35,7 +35,7 @@ def compacted_in_small_segments(directory: Path) -> int:
     log.sync()  # what could still be cut is not compacted
     clock = count()
     for _ in range(2):
-        compact(log, pace=NoPace(), wall_ms=lambda: next(clock), delete_retention_ms=0)
+        compact(log, throttle=NoPace(), wall_ms=lambda: next(clock), delete_retention_ms=0)
     saved = before - log.closed_bytes
     log.close()
     return saved

@@ -95,7 +95,7 @@ class Story:
     def compact(self) -> None:
         """What the server does in the background."""
         for log in self.logs.values():
-            compact(log, pace=NoPace(), wall_ms=lambda: 0, delete_retention_ms=1)
+            compact(log, throttle=NoPace(), wall_ms=lambda: 0, delete_retention_ms=1)
 
     def read(self, spark: SparkSession) -> None:
         """The stream takes in all that is there."""

@@ -12,7 +12,7 @@ from enum import Enum
 
 from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.storage.base import (
-    Appended,
+    AppendCallback,
     Fenced,
     LogRecord,
     Node,
@@ -231,7 +231,7 @@ class VirtualLog:
             await self._begin("read", lambda: 0)
             yield records[start:stop]
 
-    def append(self, batch: NewBatch, then: Appended) -> None:
+    def append(self, batch: NewBatch, then: AppendCallback) -> None:
         if batch.size > self._disk.max_append_bytes:
             raise TooLarge(f"{batch.size} bytes, at most {self._disk.max_append_bytes}")
         records = tuple(batch.decoded())

@@ -146,7 +146,7 @@ class Story:
             log = self.random.choice(logs)
             assert values_of(log) == self.model.written[log.name], "what was kept back is not read"
         elif dice < 0.4:
-            self.random.choice(logs).settle()
+            self.random.choice(logs).sync_and_note()
         elif dice < 0.6 and self.policy is FlushPolicy.INTERVAL:
             acknowledged = dict(self.model.acknowledged)
             assert journal.sync() == []

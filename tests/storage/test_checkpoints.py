@@ -9,11 +9,12 @@ import pytest
 from coordinator_protocol.batch import build_batch
 from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.segments.checkpoint import RecoveryPoints
-from coordinator_server.storage.segments.flusher import Flusher, Waiter
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter
+from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_format import HEADER_BYTES
 from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.topics.partition import Partition
+from coordinator_server.topics.partition import TopicPartitionLog
 from coordinator_server.topics.searches import Searches
 from tests.support.kept_back import DATA, simulated_disk
 from tests.support.power import SimulatedDisk
@@ -42,7 +43,7 @@ def log_on(disk: SimulatedDisk, journal: Journal, name: str = "orders-0") -> Seg
 def commit(journal: Journal, log: SegmentLog, number: int, size: int = 900) -> None:
     log.append(build_batch([record(number, size)]))
     journal.write(log.take_entries(), [log])
-    log.journaled(log.end_offset)
+    log.mark_safe(log.end_offset)
 
 
 def found(log: SegmentLog) -> list[int]:
@@ -66,11 +67,11 @@ def test_files_are_replayed_as_they_were_written_whatever_their_generations(
 
     disk.on_operation = checkpoint
     count = 1
-    while journal._own.generation < 3:
+    while journal._journal_files.generation < 3:
         commit(journal, log, count)
         count += 1
     disk.on_operation = lambda _operation: None
-    while journal._own.current is None or journal._own.current.generation != 2:
+    while journal._journal_files.current is None or journal._journal_files.current.generation != 2:
         commit(journal, log, count)
         count += 1
     for after in (disk.kill(), disk.lose_power(Random(1))):
@@ -130,7 +131,7 @@ def stale(disk: SimulatedDisk) -> tuple[Journal, SegmentLog]:
     with pytest.raises(OSError, match="Input/output") as raised:
         journal.write(idle.take_entries() + log.take_entries(), [idle, log])
     for each in (idle, log):
-        each.give_up(raised.value)
+        each.fail(raised.value)
         each.close()
     again = log_on(disk, journal)
     again.truncate(1)
@@ -183,11 +184,11 @@ def test_a_file_that_had_to_stay_holds_back_no_more_than_what_it_could_spoil(
     disk: SimulatedDisk, stale: tuple[Journal, SegmentLog]
 ) -> None:
     journal, log = stale
-    first = journal._own.full[0]
+    first = journal._journal_files.full[0]
     for number in range(1, 30):
         commit(journal, log, number)
         journal.checkpoint()
-    assert journal._own.full == [first]
+    assert journal._journal_files.full == [first]
     idle = log_on(disk, journal, "idle-0")
     assert found(idle)[:1] == [0]
     assert journal.checkpoint()
@@ -234,13 +235,15 @@ def test_a_file_that_is_given_up_during_a_checkpoint_is_settled_after_it(
     while not held.is_set() and count < 1_000:
         commit(journal, log, count)
         count += 1
-    current = journal._own.current
+    current = journal._journal_files.current
     assert current is not None
     journal.abandon([current])
     go_on.set()
-    with journal._own.changed:
-        assert journal._own.changed.wait_for(lambda: journal._checkpoints.running is None, 30)
-        assert journal._own.full == []
+    with journal._journal_files.changed:
+        assert journal._journal_files.changed.wait_for(
+            lambda: journal._checkpoints.running is None, 30
+        )
+        assert journal._journal_files.full == []
     assert found(log_on(disk.lose_power(Random(1)), Journal(DATA, files=SimulatedDisk()))) == list(
         range(count)
     )
@@ -252,7 +255,7 @@ async def test_a_partition_that_fails_keeps_what_it_is_about_to_acknowledge(
 ) -> None:
     journal = Journal(DATA, files=disk)
     flusher = Flusher(journal=journal, write_out_seconds=3_600)
-    partition = Partition(lambda _create: log_on(disk, journal), flusher, Searches())
+    partition = TopicPartitionLog(lambda _create: log_on(disk, journal), flusher, Searches())
     await partition.open(create=True)
     log = partition._log
     assert log is not None
@@ -263,16 +266,16 @@ async def test_a_partition_that_fails_keeps_what_it_is_about_to_acknowledge(
             log.write_out()
         partition._drop_if_failed(log)
 
-    end_pass = flusher._end_pass
+    end_pass = flusher._end_flush
 
     def end_pass_after_which_the_log_fails(
-        waiting: list[Waiter], failures: dict[SegmentLog, OSError]
+        waiting: list[FlushWaiter], failures: dict[SegmentLog, OSError]
     ) -> None:
         # Called before those who wait for the pass: the end of a pass calls them soon, too.
         asyncio.get_running_loop().call_soon(fail)
         end_pass(waiting, failures)
 
-    monkeypatch.setattr(flusher, "_end_pass", end_pass_after_which_the_log_fails)
+    monkeypatch.setattr(flusher, "_end_flush", end_pass_after_which_the_log_fails)
     await (await partition.append(build_batch([record(0)]))).durable
     assert partition._log is None
     monkeypatch.undo()
@@ -322,9 +325,9 @@ def test_a_log_that_is_cut_during_a_checkpoint_has_no_recovery_point_behind_its_
         note(directory, offset)
 
     monkeypatch.setattr(journal.points, "note", note_while_it_is_cut)
-    full = journal._own.current
+    full = journal._journal_files.current
     assert full is not None
-    journal._own.full, journal._own.current = [full], None
+    journal._journal_files.full, journal._journal_files.current = [full], None
     journal.checkpoint()
     cutting.join()
     after = disk.kill()

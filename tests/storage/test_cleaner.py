@@ -9,7 +9,7 @@ import pytest
 from coordinator_protocol.batch import build_batch
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.cleaner import Cleaner, CleanerSettings, Throttle
-from coordinator_server.storage.segments.compact import Abandoned
+from coordinator_server.storage.segments.compact import CompactionCancelled
 from coordinator_server.storage.segments.log import SegmentLog
 
 SETTINGS = CleanerSettings(min_dirty_bytes=1, backoff_ms=1, max_bytes_per_second=1e12)
@@ -83,7 +83,7 @@ async def test_a_damaged_log_is_reported_once_and_not_tried_again(tmp_path: Path
 
 async def test_a_log_that_has_failed_is_left_to_its_owner(tmp_path: Path) -> None:
     log = filled(tmp_path / "log", 200)
-    log.give_up(OSError("no space left"))
+    log.fail(OSError("no space left"))
     desk = Desk(log)
     assert desk.cleaner.filthiest() is None
     await desk.cleaner.stop()
@@ -105,7 +105,7 @@ def test_a_throttle_gives_up_when_the_log_is_closed() -> None:
     throttle = Throttle(1e12, closing, Event())
     throttle.spend(1)
     closing.set()
-    with pytest.raises(Abandoned):
+    with pytest.raises(CompactionCancelled):
         throttle.spend(1)
 
 

@@ -12,7 +12,7 @@ from coordinator_protocol.batch import build_batch
 from coordinator_protocol.history import RebalanceHistoryKey, encode_history_key
 from coordinator_protocol.records import OffsetCommitKey, encode_key
 from coordinator_server.storage.base import LogRecord
-from coordinator_server.storage.segments.compact import Abandoned, compact
+from coordinator_server.storage.segments.compact import CompactionCancelled, compact
 from tests.support.compacted import (
     RETENTION_MS,
     NoPace,
@@ -38,7 +38,7 @@ class GivesUp(NoPace):
     def spend(self, size: int) -> None:
         self.left -= 1
         if self.left < 0:
-            raise Abandoned
+            raise CompactionCancelled
 
 
 KEYS = st.integers(0, 4)
@@ -238,8 +238,8 @@ def test_an_abandoned_compaction_leaves_nothing_behind(steps: int) -> None:
     log = open_log(disk)
     write(log, COMMITS)
     state = state_of(log)
-    with pytest.raises(Abandoned):
-        compact(log, pace=GivesUp(steps), wall_ms=lambda: 0, delete_retention_ms=RETENTION_MS)
+    with pytest.raises(CompactionCancelled):
+        compact(log, throttle=GivesUp(steps), wall_ms=lambda: 0, delete_retention_ms=RETENTION_MS)
     assert state_of(log) == state
     assert not [path for path in disk.names_now if path.suffix == ".cleaned"]
 
@@ -259,7 +259,7 @@ def test_a_pass_ends_behind_the_segment_with_too_many_keys_and_the_next_goes_on(
     while log.dirty_bytes:
         compact(
             log,
-            pace=NoPace(),
+            throttle=NoPace(),
             wall_ms=lambda: 0,
             delete_retention_ms=RETENTION_MS,
             max_keys=1,

@@ -246,7 +246,7 @@ async def test_a_segment_that_cannot_be_synced_gets_its_records_from_the_journal
             await appended(log, [record(number)])
         (segment,) = (rig.path / "__consumer_offsets-0").glob("*.log")
         files.broken = True
-        assert storage.open_logs()[0].settle() is None
+        assert storage.open_logs()[0].sync_and_note() is None
         files.broken = False
         # The system has dropped the pages, and reports success from now on.
         segment.write_bytes(b"")
@@ -341,7 +341,7 @@ async def test_more_than_may_wait_for_the_disk_is_refused_and_nothing_of_it_is_w
     async with segments.run() as storage:
         log = await storage.claim(0)
         with monkeypatch.context() as full:
-            full.setattr(storage.flusher.unwritten, "is_too_much", True)
+            full.setattr(storage.flusher.unwritten, "exceeds_most", True)
             with pytest.raises(OSError, match="too much waits for the disk"):
                 await appended(log, [record(0)])
         assert await appended(log, [record(1)]) == 0

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from coordinator_server.storage.segments import threads
-from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy, Waiter
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import DiskThreads, start_thread
 from tests.support.kept_back import append, found, journal_on, log_on, simulated_disk
@@ -132,7 +133,7 @@ async def test_a_thread_that_died_and_cannot_be_replaced_fails_all_that_waits(
     await site.flusher.close()
 
 
-class _Raises(Waiter):
+class _Raises(FlushWaiter):
     def __init__(self, log: SegmentLog, error: BaseException) -> None:
         super().__init__(log)
         self._error = error
@@ -167,7 +168,7 @@ async def test_what_is_learned_from_a_pass_may_fail_and_the_passes_go_on(
     def fail(_linger: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(site.flusher, "_learn", fail)
+    monkeypatch.setattr(site.flusher, "_update_linger", fail)
     for number in range(3):
         await site.put(site.logs[0], number)
     await site.flusher.close()
@@ -210,7 +211,7 @@ async def test_what_a_full_disk_has_refused_takes_no_room(monkeypatch: pytest.Mo
         append(site.logs[0], 0, size=unwritten._room_bytes)
         with pytest.raises(OSError, match="No space left"):
             await site.flusher.flush(site.logs[0])
-    await unwritten.room(0.001)
+    await unwritten.wait_for_room(0.001)
     assert unwritten.bytes == 0
     assert not unwritten._logs
     await site.flusher.close()
@@ -250,16 +251,16 @@ def test_a_thread_that_ends_after_the_event_loop_is_content(site: Site) -> None:
 
     asyncio.run(begin())
     gate.set()
-    site.flusher._passer.end()
-    assert site.flusher._passer._worker is not None
-    site.flusher._passer._worker.join(PATIENCE)
-    assert not site.flusher._passer.is_alive
+    site.flusher._flush_thread.end()
+    assert site.flusher._flush_thread._worker is not None
+    site.flusher._flush_thread._worker.join(PATIENCE)
+    assert not site.flusher._flush_thread.is_alive
 
 
 async def test_after_the_end_nobody_waits_for_the_flusher(site: Site) -> None:
     await site.flusher.close()
     append(site.logs[0], 0)
-    with pytest.raises(OSError, match="the server stops"):
+    with pytest.raises(OSError, match="the server is stopping"):
         await site.flusher.flush(site.logs[0])
 
 
@@ -278,7 +279,7 @@ async def test_closing_gives_up_in_time_and_tells_who_waits(site: Site) -> None:
     left = await site.flusher.close(0.01)
     gate.set()
     assert left == [site.logs[0]]
-    with pytest.raises(OSError, match=r"a-0: not flushed within 0\.01 s"):
+    with pytest.raises(OSError, match=r"a-0 was not flushed within 0\.01 s"):
         await future
     event, fields = site.reports[-1]
     assert (event, fields["directories"]) == ("logs_not_flushed", ["a-0"])
@@ -314,13 +315,13 @@ async def test_a_pass_of_which_the_completion_raises_has_failed(
     site: Site, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
-    end_pass = site.flusher._end_pass
+    end_pass = site.flusher._end_flush
 
     def fail_once(*arguments: Any) -> None:
-        monkeypatch.setattr(site.flusher, "_end_pass", end_pass)
+        monkeypatch.setattr(site.flusher, "_end_flush", end_pass)
         raise error
 
-    monkeypatch.setattr(site.flusher, "_end_pass", fail_once)
+    monkeypatch.setattr(site.flusher, "_end_flush", fail_once)
     first, other = site.logs
     with pytest.raises(OSError):  # noqa: PT011 - whatever it was, as an error of the log
         await site.put(first, 0)
@@ -335,7 +336,7 @@ async def test_a_waiter_that_could_not_take_its_result_has_failed(
     asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
     told: list[OSError | None] = []
 
-    class RaisesOnce(Waiter):
+    class RaisesOnce(FlushWaiter):
         def flushed(self, error_: OSError | None) -> None:
             told.append(error_)
             if len(told) == 1:
@@ -353,7 +354,7 @@ async def test_a_write_out_that_cannot_begin_is_begun_after_the_next_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loop = asyncio.get_running_loop()
-    failed, written_out = asyncio.Event(), asyncio.Event()
+    failed, exclusive_after_write = asyncio.Event(), asyncio.Event()
     loop.set_exception_handler(lambda _loop, _context: failed.set())
     site = Site(FlushPolicy.COMMIT, journaled=True)
     background = site.flusher._background
@@ -366,14 +367,14 @@ async def test_a_write_out_that_cannot_begin_is_begun_after_the_next_pass(
 
     def ended() -> None:
         end()
-        written_out.set()
+        exclusive_after_write.set()
 
     monkeypatch.setattr(background, "_begin_write_out", fail_once)
     monkeypatch.setattr(background, "_end_write_out", ended)
     await site.put(site.logs[0], 0)
     await asyncio.wait_for(failed.wait(), PATIENCE)
     await site.put(site.logs[0], 1)
-    await asyncio.wait_for(written_out.wait(), PATIENCE)
+    await asyncio.wait_for(exclusive_after_write.wait(), PATIENCE)
     assert site.logs[0].unwritten_bytes == 0
     await site.flusher.close()
 

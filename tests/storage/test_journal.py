@@ -19,11 +19,11 @@ from coordinator_server.storage.segments.journal_format import (
     HEADER_BYTES,
     NO_HEADER,
     SECTOR_BYTES,
-    Entry,
-    Run,
-    folded,
+    BatchRun,
+    JournalEntry,
     frame,
     frame_size,
+    merged_runs,
 )
 from coordinator_server.storage.segments.journal_names import FILE_PREFIX
 from coordinator_server.storage.segments.journal_replay import replay_all
@@ -48,7 +48,7 @@ def commit(journal: Journal, log: SegmentLog, *which: int, size: int = 0) -> Non
     for number in which:
         log.append(build_batch([record(number, size)]))
     journal.write(log.take_entries(), [log])
-    log.journaled(log.end_offset)
+    log.mark_safe(log.end_offset)
 
 
 def crashed(data: Path, *which: int) -> Path:
@@ -192,28 +192,31 @@ def test_frames_fill_their_last_sector() -> None:
 
 def test_an_entry_takes_back_what_reaches_its_offset() -> None:
     three = build_batch([record(1), record(2), record(3)], base_offset=1)
-    old = [Entry(b"", 0, batch(0)), Entry(b"", 1, three)]
+    old = [JournalEntry(b"", 0, batch(0)), JournalEntry(b"", 1, three)]
 
-    def kept(*later: Entry) -> list[bytes]:
-        (run,) = folded([*old, *later])
+    def kept(*later: JournalEntry) -> list[bytes]:
+        (run,) = merged_runs([*old, *later])
         assert run.offset == 0
         return run.batches
 
-    assert kept(Entry(b"", 4, batch(4))) == [batch(0), three, batch(4)]
-    assert kept(Entry(b"", 1, batch(1))) == [batch(0), batch(1)]
-    assert kept(Entry(b"", 2, b"")) == [batch(0)]
-    assert kept(Entry(b"", 0, b""), Entry(b"", 0, batch(0))) == [batch(0)]
+    assert kept(JournalEntry(b"", 4, batch(4))) == [batch(0), three, batch(4)]
+    assert kept(JournalEntry(b"", 1, batch(1))) == [batch(0), batch(1)]
+    assert kept(JournalEntry(b"", 2, b"")) == [batch(0)]
+    assert kept(JournalEntry(b"", 0, b""), JournalEntry(b"", 0, batch(0))) == [batch(0)]
 
 
 def test_a_gap_parts_two_runs_and_what_goes_on_before_it_takes_the_later_one_back() -> None:
-    entries = [Entry(b"", 0, batch(0)), *(Entry(b"", n, batch(n), is_synced=False) for n in (5, 6))]
+    entries = [
+        JournalEntry(b"", 0, batch(0)),
+        *(JournalEntry(b"", n, batch(n), is_synced=False) for n in (5, 6)),
+    ]
     first, second = (
-        Run(0, [batch(0)], is_synced=True),
-        Run(5, [batch(5), batch(6)], is_synced=False),
+        BatchRun(0, [batch(0)], is_synced=True),
+        BatchRun(5, [batch(5), batch(6)], is_synced=False),
     )
-    assert folded(entries) == [first, second]
-    assert folded(entries, first=5) == [second]
-    assert folded([*entries, Entry(b"", 1, batch(1))]) == [
+    assert merged_runs(entries) == [first, second]
+    assert merged_runs(entries, first=5) == [second]
+    assert merged_runs([*entries, JournalEntry(b"", 1, batch(1))]) == [
         first._replace(batches=[batch(0), batch(1)])
     ]
 
@@ -312,7 +315,7 @@ def test_a_frame_that_an_error_has_left_out_is_no_damage_of_the_file(
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("which", [(JournalFiles, "give_up"), (SystemBlockFile, "close")], ids=str)
+@pytest.mark.parametrize("which", [(JournalFiles, "abandon"), (SystemBlockFile, "close")], ids=str)
 def test_a_file_that_could_not_even_be_given_up_is_not_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: tuple[type, str]
 ) -> None:

@@ -220,7 +220,7 @@ def kept_by(data: Path, *frames: str) -> None:
     for log in logs:
         log.append(build_batch([record(0)]))
         log.take_entries()
-        log.settle()
+        log.sync_and_note()
     journal.points.write()
     for which in frames:
         written = [logs[int(number)] for number in which]

@@ -11,7 +11,8 @@ import pytest
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments import journal_files, journal_format, segment_recovery
 from coordinator_server.storage.segments import log as log_module
-from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy, Waiter
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_file import JournalFile
 from coordinator_server.storage.segments.journal_files import JournalFiles
@@ -61,14 +62,14 @@ def reply_comes_before_the_write(patch: pytest.MonkeyPatch) -> None:
     journal_work = Flusher._journal_work
 
     def reply_first(
-        self: Flusher, journal: Journal, waiting: list[Waiter]
+        self: Flusher, journal: Journal, waiting: list[FlushWaiter]
     ) -> Callable[[], None] | None:
         work = journal_work(self, journal, waiting)
         if work is None:
             return None
         loop = asyncio.get_running_loop()
         replied = Event()
-        loop.call_soon(lambda: self._end_pass(waiting, {}))
+        loop.call_soon(lambda: self._end_flush(waiting, {}))
         loop.call_soon(replied.set)
 
         def write_late() -> None:
@@ -81,7 +82,7 @@ def reply_comes_before_the_write(patch: pytest.MonkeyPatch) -> None:
 
 
 def recycled_before_segments_are_synced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SegmentLog, "settle", lambda log: log.end_offset)
+    patch.setattr(SegmentLog, "sync_and_note", lambda log: log.end_offset)
 
 
 def settled_before_segments_are_written(patch: pytest.MonkeyPatch) -> None:
@@ -132,9 +133,9 @@ def gap_is_passed_over(patch: pytest.MonkeyPatch) -> None:
 
 def torn_batch_before_the_journals_is_kept(patch: pytest.MonkeyPatch) -> None:
     def unchecked(
-        segment: Segment, run: journal_format.Run, *_: object, **__: object
+        segment: Segment, run: journal_format.BatchRun, *_: object, **__: object
     ) -> int | None:
-        return segment.position_behind(run.offset)
+        return segment.position_after(run.offset)
 
     patch.setattr(segment_recovery, "_position", unchecked)
 
@@ -144,7 +145,7 @@ def journal_is_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def replay_is_skipped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(log_module, "restore", lambda *_: None)
+    patch.setattr(log_module, "restore_from_journal", lambda *_: None)
 
 
 def stale_generation_is_replayed(patch: pytest.MonkeyPatch) -> None:
@@ -171,7 +172,7 @@ def new_generation_is_not_written(patch: pytest.MonkeyPatch) -> None:
 
 def journal_is_emptied_before_logs_are_opened(patch: pytest.MonkeyPatch) -> None:
     def forget(journal: Journal, *_args: object) -> bool:
-        for file in journal._own.full:
+        for file in journal._journal_files.full:
             file.names.clear()
         return journal.checkpoint()
 

@@ -38,7 +38,7 @@ def disk() -> SimulatedDisk:
 
 def closed_segments(log: SegmentLog) -> list[Segment]:
     """Those before the active one, as if all was acknowledged."""
-    log.journaled(log.end_offset)
+    log.mark_safe(log.end_offset)
     return log.closed_segments()
 
 
@@ -48,12 +48,12 @@ def closed_segments(log: SegmentLog) -> list[Segment]:
         lambda log: log.read(0, 1, 2),
         found,
         SegmentLog.sync,
-        SegmentLog.settle,
+        SegmentLog.sync_and_note,
         SegmentLog.close,
         lambda log: log.truncate(2),
         lambda log: log.probe(100),
     ],
-    ids=["read", "batches", "sync", "settle", "close", "truncate", "probe"],
+    ids=["read", "batches", "sync", "sync_and_note", "close", "truncate", "probe"],
 )
 def test_whoever_needs_the_segment_writes_it_first(
     disk: SimulatedDisk, look: Callable[[SegmentLog], object]
@@ -143,7 +143,7 @@ def test_no_file_is_made_for_a_log_that_was_closed_while_its_full_segment_was_sy
     def give_up(operation: str) -> None:
         if operation == "sync":
             disk.on_operation = lambda _operation: None
-            log.give_up(FULL)
+            log.fail(FULL)
             log.close()
 
     disk.on_operation = give_up
@@ -157,10 +157,10 @@ def test_no_file_is_made_for_a_log_that_was_closed_while_its_full_segment_was_sy
 def test_a_log_that_fails_while_it_is_synced_has_not_been_synced(disk: SimulatedDisk) -> None:
     log = log_on(disk, journal_on(disk))
     append(log, 0)
-    disk.on_operation = lambda operation: log.give_up(FULL) if operation == "sync" else None
+    disk.on_operation = lambda operation: log.fail(FULL) if operation == "sync" else None
     with pytest.raises(OSError, match="No space left"):
         log.sync()
-    assert (log.settle(), log.durable_offset) == (None, 0)
+    assert (log.sync_and_note(), log.durable_offset) == (None, 0)
 
 
 @pytest.mark.interpreted
@@ -270,8 +270,8 @@ async def test_the_last_frame_is_noted_before_anybody_is_answered(
     log = log_on(disk, journal)
     append(log, 0)
     await flusher.flush(log)
-    assert journal._own.current is not None
-    progress = read_progress(disk.open_block(journal._own.current.path))
+    assert journal._journal_files.current is not None
+    progress = read_progress(disk.open_block(journal._journal_files.current.path))
     assert progress is not None
     assert progress.sequence == 1
     await flusher.close()

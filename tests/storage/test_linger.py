@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Semaphore
 
 from coordinator_protocol.batch import build_batch
-from coordinator_server.storage.segments.adaptive_linger import FEWEST, MOST, Linger
+from coordinator_server.storage.segments.adaptive_linger import FEWEST, MOST, AdaptiveLinger
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
@@ -21,20 +21,20 @@ HALVES = ({"a": 5, "b": 3}, {"c": 8})
 """Records of those who come while the others are answered, by log."""
 
 
-def come_in_halves(linger: Linger, passes: int) -> None:
+def come_in_halves(linger: AdaptiveLinger, passes: int) -> None:
     """Each half comes again during the pass of the other."""
     for number in range(passes):
         linger.ended(HALVES[number % 2], HALVES[(number + 1) % 2])
 
 
-def waiting_linger() -> Linger:
-    linger = Linger()
+def waiting_linger() -> AdaptiveLinger:
+    linger = AdaptiveLinger()
     come_in_halves(linger, FEWEST + 1)
     return linger
 
 
 def test_a_pass_waits_for_nearly_all_who_came_again_within_one_pass() -> None:
-    linger = Linger()
+    linger = AdaptiveLinger()
     come_in_halves(linger, FEWEST)
     assert linger.wanted == 0
     linger.ended(*HALVES)
@@ -44,14 +44,14 @@ def test_a_pass_waits_for_nearly_all_who_came_again_within_one_pass() -> None:
 
 
 def test_a_pass_waits_for_both_of_two() -> None:
-    linger = Linger()
+    linger = AdaptiveLinger()
     for _ in range(FEWEST + 1):
         linger.ended({"a": 1}, {"a": 1})
     assert linger.wanted == 2
 
 
 def test_nobody_is_waited_for_who_does_not_come_again() -> None:
-    linger = Linger()
+    linger = AdaptiveLinger()
     for _ in range(1_000):
         linger.ended({"a": 3}, {})
         linger.ended({"a": 3}, {"a": 2})
@@ -59,14 +59,14 @@ def test_nobody_is_waited_for_who_does_not_come_again() -> None:
 
 
 def test_others_do_not_count_as_those_who_come_again() -> None:
-    linger = Linger()
+    linger = AdaptiveLinger()
     for number in range(1_000):
         linger.ended({f"log-{number % 10}": 8}, {f"log-{(number + 1) % 10}": 8})
     assert linger.wanted == 0
 
 
 def test_one_who_is_late_once_does_not_undo_all_who_were_not() -> None:
-    linger = Linger()
+    linger = AdaptiveLinger()
     come_in_halves(linger, FEWEST)
     linger.ended(HALVES[0], {"c": 5})
     linger.ended(*HALVES[::-1])
@@ -78,7 +78,7 @@ def test_one_who_is_late_once_does_not_undo_all_who_were_not() -> None:
 
 def test_waiting_in_vain_needs_twice_the_reason_the_next_time() -> None:
     linger = waiting_linger()
-    linger.in_vain()
+    linger.back_off()
     assert linger.wanted == 0
     linger.ended(*HALVES[::-1])
     come_in_halves(linger, 2 * FEWEST - 2)
@@ -90,7 +90,7 @@ def test_waiting_in_vain_needs_twice_the_reason_the_next_time() -> None:
 def test_there_is_a_most_that_it_needs() -> None:
     linger = waiting_linger()
     for _ in range(20):
-        linger.in_vain()
+        linger.back_off()
     linger.ended(*HALVES[::-1])
     come_in_halves(linger, MOST - 2)
     assert linger.wanted == 0
@@ -100,7 +100,7 @@ def test_there_is_a_most_that_it_needs() -> None:
 
 def test_passes_that_were_worth_waiting_for_make_good_for_one_in_vain() -> None:
     linger = waiting_linger()
-    linger.in_vain()
+    linger.back_off()
     come_in_halves(linger, 2 * FEWEST + 1)
     assert linger.wanted == 14
     for _ in range(FEWEST):
@@ -115,7 +115,7 @@ def test_passes_that_were_worth_waiting_for_make_good_for_one_in_vain() -> None:
 
 def test_records_that_come_to_a_log_without_an_answer_are_not_waited_for() -> None:
     """Ten come during every sync, and more while a pass waits."""
-    linger = Linger()
+    linger = AdaptiveLinger()
     while not linger.wanted:
         linger.ended({"a": 10}, {"a": 10})
     waited = 0

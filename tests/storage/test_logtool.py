@@ -28,7 +28,7 @@ from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.catalog import TopicCatalog
-from coordinator_server.topics.directories import Directories
+from coordinator_server.topics.directories import PartitionDirectories
 from tests.support.api import CountedIds
 
 WALL = 1_700_000_000_000
@@ -168,7 +168,7 @@ def test_verify_misses_the_directory_of_a_log_that_the_journal_has(tmp_path: Pat
     (orders,) = catalog.create([("orders", 1)])
     written(tmp_path, [commit(0)])
     journal = Journal(tmp_path)
-    log = Directories(tmp_path, journal=journal).open_log(orders, 0, create=True)
+    log = PartitionDirectories(tmp_path, journal=journal).open_log(orders, 0, create=True)
     assert log is not None
     log.append(build_batch([commit(0)]))
     journal.write(log.take_entries(), [log])

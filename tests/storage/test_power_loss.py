@@ -157,7 +157,7 @@ def test_a_write_that_fails_leaves_nothing_behind_and_takes_nothing_that_was_wri
             disk.fail(operation, OSError(28, "No space left on device"))
         try:
             play(log, [step], written, random)
-            log.journaled(log.write_out())
+            log.mark_safe(log.write_out())
         except OSError:
             log = opened_anew(log, disk)
             del written[log.end_offset :]
@@ -223,7 +223,7 @@ def test_an_append_that_races_a_sync_is_not_taken_for_durable(
     append(log, b"one")
     log.sync()
     rival = Thread(target=log.sync)
-    append_to_segment = Segment.keep_back
+    append_to_segment = Segment.buffer_batch
 
     def sync_meanwhile(segment: Segment, batch: bytes, end_offset: int, timestamp: int) -> None:
         if written:
@@ -233,7 +233,7 @@ def test_an_append_that_races_a_sync_is_not_taken_for_durable(
         if not written:
             append_to_segment(segment, batch, end_offset, timestamp)
 
-    monkeypatch.setattr(Segment, "keep_back", sync_meanwhile)
+    monkeypatch.setattr(Segment, "buffer_batch", sync_meanwhile)
     append(log, b"two")
     rival.join()
     for seed in range(20):

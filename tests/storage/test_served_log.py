@@ -23,7 +23,8 @@ from coordinator_protocol.messages.list_offsets import (
 from coordinator_server.api import create_topics, delete_topics, fetch, list_offsets
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.directory import DataDirectory
-from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy, Waiter
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter
+from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import SegmentPartitionLog, SegmentStorage
 from coordinator_server.topics.service import FetchPart, FetchWant, Topics
@@ -191,7 +192,7 @@ def hold_flushes(
     """Let appends become durable only with a future."""
     wait = served.flusher.wait
 
-    def held(waiter: Waiter) -> None:
+    def held(waiter: FlushWaiter) -> None:
         until.add_done_callback(lambda _: wait(waiter))
 
     monkeypatch.setattr(served.flusher, "wait", held)
@@ -273,7 +274,7 @@ async def test_a_reader_goes_on_where_segments_were_compacted_away(served: Serve
     log = served.storage.open_log(0)
     assert log is not None
     before = log.size
-    compact(log, pace=NoPace(), wall_ms=lambda: 10_000_000_000, delete_retention_ms=0)
+    compact(log, throttle=NoPace(), wall_ms=lambda: 10_000_000_000, delete_retention_ms=0)
     assert log.size < before
     read, offset = [], 0
     while offset < (part := await served.read(offset)).high_watermark:

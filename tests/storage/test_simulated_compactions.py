@@ -17,12 +17,12 @@ def test_compaction_drops_nothing_for_records_that_may_still_be_cut() -> None:
     log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100, journal=journal)
     append_one(log, b"acknowledged")
     write(journal, log)
-    log.journaled(log.end_offset)
+    log.mark_safe(log.end_offset)
     append_one(log, b"not in the journal yet")
     append_one(log, b"active")
     assert [segment.base_offset for segment in log.closed_segments()] == [0]
     write(journal, log)
-    log.journaled(log.end_offset)
+    log.mark_safe(log.end_offset)
     assert [segment.base_offset for segment in log.closed_segments()] == [0, 1]
 
 
@@ -31,7 +31,7 @@ def test_a_failed_sync_cuts_nothing_for_which_a_compaction_has_dropped_records()
     log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100)
     for value in (b"first", b"second", b"active"):
         append_one(log, value)
-    log.journaled(log.write_out())
+    log.mark_safe(log.write_out())
     compacted = log.closed_segments()
     assert [segment.base_offset for segment in compacted] == [0, 1]
     disk.fail("sync", OSError(5, "Input/output error"))
@@ -49,5 +49,5 @@ def test_a_compaction_does_not_hide_that_a_segment_is_missing() -> None:
     log = SegmentLog(DIRECTORY, files=disk, journal=Journal(DATA, files=disk))
     before = log.base_offsets
     with pytest.raises(CorruptLog, match="records in between are lost"):
-        compact(log, pace=NoPace(), wall_ms=lambda: 0, delete_retention_ms=0)
+        compact(log, throttle=NoPace(), wall_ms=lambda: 0, delete_retention_ms=0)
     assert log.base_offsets == before == [0, 1, 3, 4]

@@ -299,7 +299,7 @@ def test_a_file_of_the_journal_that_may_be_named_in_the_manifest_stays() -> None
         with pytest.raises(OSError, match="could not be synced"):
             write(journal, log)
     found = Journal(DATA, files=disk.kill())
-    found.check_whole(DIRECTORY.name)
+    found.check_undamaged(DIRECTORY.name)
     assert journal_names.numbers(DATA, "", disk) == [0]
     disk.replace = replace  # type: ignore[method-assign]
     log.close()
@@ -315,17 +315,17 @@ def test_a_checkpoint_notes_no_recovery_point_of_a_log_that_is_deleted_meanwhile
     log = SegmentLog(DIRECTORY, files=disk, journal=journal)
     append_one(log, b"of a topic that is deleted")
     write(journal, log)
-    settle = log.settle
+    settle = log.sync_and_note
 
     def settle_and_delete() -> int | None:
         synced = settle()
-        log.give_up(OSError("is deleted"))
+        log.fail(OSError("is deleted"))
         journal.forget([DIRECTORY.name])
         disk.drop_directory(DIRECTORY)
         mark(disk, b"new")
         return synced
 
-    log.settle = settle_and_delete  # type: ignore[method-assign]
+    log.sync_and_note = settle_and_delete  # type: ignore[method-assign]
     journal.close()
     journal = Journal(DATA, files=disk, topic_ids=lambda _topic: "new")
     assert SegmentLog(DIRECTORY, files=disk, journal=journal).end_offset == 0
@@ -348,9 +348,9 @@ def test_entries_that_a_freed_file_of_the_journal_led_up_to_were_cut_and_are_ski
     append_one(log, b"not acknowledged either")
     append_one(other, b"acknowledged")
     journal.write([*log.take_entries(), *other.take_entries()], [log, other])
-    log.give_up(OSError("has failed"))
+    log.fail(OSError("has failed"))
     log.close()
-    other.give_up(OSError("keeps the second file of the journal"))
+    other.fail(OSError("keeps the second file of the journal"))
     log = SegmentLog(DIRECTORY, files=disk, journal=journal)
     log.truncate(0)
     journal.close()

@@ -101,8 +101,8 @@ async def test_a_producer_is_refused_when_the_disk_takes_nothing_for_long(
 ) -> None:
     disk = SlowDisk()
     async with running_app(tmp_path, disk, {"log.flush": "os"}) as app:
-        room = app._flusher.unwritten.room
-        monkeypatch.setattr(app._flusher.unwritten, "room", lambda: room(0.01))
+        room = app._flusher.unwritten.wait_for_room
+        monkeypatch.setattr(app._flusher.unwritten, "wait_for_room", lambda: room(0.01))
         topic = app.topics.catalog.get("orders")
         assert topic is not None
         await (await app.topics.produce(topic, 0, batch_of((NOW, b"open")))).durable

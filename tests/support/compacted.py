@@ -12,7 +12,11 @@ from coordinator_protocol.offset_value import OffsetCommitValue
 from coordinator_protocol.records import OffsetCommitKey, encode_key, encode_value
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.base import LogRecord
-from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
+from coordinator_server.storage.segments.compact import (
+    CompactionCancelled,
+    CompactionResult,
+    compact,
+)
 from coordinator_server.storage.segments.log import SegmentLog
 from tests.support.power import SimulatedDisk
 
@@ -42,8 +46,8 @@ def open_log(disk: SimulatedDisk) -> SegmentLog:
     return SegmentLog(DIRECTORY, files=disk, segment_bytes=SEGMENT_BYTES)
 
 
-def clean(log: SegmentLog, now: int = 0) -> Compacted:
-    return compact(log, pace=NoPace(), wall_ms=lambda: now, delete_retention_ms=RETENTION_MS)
+def clean(log: SegmentLog, now: int = 0) -> CompactionResult:
+    return compact(log, throttle=NoPace(), wall_ms=lambda: now, delete_retention_ms=RETENTION_MS)
 
 
 def close_while_compacting(log: SegmentLog) -> list[str]:
@@ -56,16 +60,20 @@ def close_while_compacting(log: SegmentLog) -> list[str]:
             began.set()
             log.closing.wait()
             ended.append("compaction")
-            raise Abandoned
+            raise CompactionCancelled
 
     with ThreadPoolExecutor(1) as pool:
         compaction = pool.submit(
-            compact, log, pace=UntilClosed(), wall_ms=lambda: 0, delete_retention_ms=RETENTION_MS
+            compact,
+            log,
+            throttle=UntilClosed(),
+            wall_ms=lambda: 0,
+            delete_retention_ms=RETENTION_MS,
         )
         began.wait()
         log.close()
         ended.append("closed")
-        with pytest.raises(Abandoned):
+        with pytest.raises(CompactionCancelled):
             compaction.result()
     return ended
 

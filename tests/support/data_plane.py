@@ -14,7 +14,7 @@ from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.shares import WHOLE, Share
 from coordinator_server.topics.catalog import TopicCatalog
-from coordinator_server.topics.directories import Directories
+from coordinator_server.topics.directories import PartitionDirectories
 from coordinator_server.topics.service import FETCH_MAX_BYTES, FetchWant, Topics
 from coordinator_server.topics.validation import BatchRules
 from tests.support.api import NOW, CountedIds
@@ -37,7 +37,7 @@ def make_topics(
     """Topics over a data directory; make them again for what a restart sees."""
     return Topics(
         TopicCatalog(data, CountedIds(), offsets_partitions=OFFSETS_PARTITIONS),
-        Directories(data, files=files, share=share),
+        PartitionDirectories(data, files=files, share=share),
         flusher or Flusher(),
         ManualClock(NOW),
         BatchRules(max_message_bytes=max_message_bytes),

@@ -1,70 +1,72 @@
-"""Whether a sync waits for those who were answered by the last one, because they come again.
+"""Decides whether a flush waits for the next commits of the clients that were just answered.
 
-Clients that commit one after the other fall into two halves otherwise: a sync begins with what came
-during the one before, so there are twice as many as are needed. Waiting is worth it where those who
-were answered came again within one sync; where records come anyway, or not at all, it is not.
+Clients that commit in a loop fall into two halves otherwise: each sync covers the commits that
+arrived during the one before, so twice as many syncs are needed. Lingering pays off if the clients
+answered by a sync commit again within the next one, and not if records arrive independently.
 """
 
 from typing import Final
 
 LINGER_SECONDS: Final = 0.005
-"""A pass waits so long before it gives up, and twice as long at most: Kafka always waits so long by
-default, where it waits at all (`group.coordinator.append.linger.ms`)."""
+"""A flush lingers this long, and twice as long at most; Kafka's default is the same
+(`group.coordinator.append.linger.ms`)."""
 FEWEST: Final = 4
-"""Passes after which those who were answered came again, before one waits."""
+"""Flushes with repeated commits before the first one lingers."""
 MOST: Final = 256
-"""The same after waiting was in vain again and again."""
+"""The upper limit of that number, which doubles each time lingering does not pay off."""
 
-Records = dict[str, int]
-"""How many there are, by the name of their log."""
+RecordCounts = dict[str, int]
+"""Numbers of records by log name."""
 
 
-class Linger:
-    """Counts records of passes; it does not know the time."""
+class AdaptiveLinger:
+    """Learns from the record counts of flushes; reads no clock."""
 
-    __slots__ = ("_answered", "_at_first", "_came_again", "_needed", "wanted")
+    __slots__ = ("_answered", "_at_first", "_needed", "_rounds_repeated", "wanted")
 
     def __init__(self) -> None:
         self.wanted = 0
-        """How many records the next pass waits for; 0 if it does not wait."""
-        self._answered: Records = {}
-        """By the last pass."""
-        self._came_again = 0
-        """Passes after which they did, less those after which they did not."""
+        """How many records the next flush waits for; 0 if it does not linger."""
+        self._answered: RecordCounts = {}
+        """Records acknowledged by the last flush."""
+        self._rounds_repeated = 0
+        """Flushes after which the clients committed again; halved when they did not."""
         self._needed = FEWEST
         self._at_first = 0
-        """What was answered and what had come when passes began to wait."""
+        """Answered and waiting records when flushes began to linger."""
 
-    def ended(self, answered: Records, waiting: Records) -> None:
-        """A pass has answered some records; others have come meanwhile."""
-        everybody = sum(answered.values()) + sum(waiting.values())
+    def ended(self, answered: RecordCounts, waiting: RecordCounts) -> None:
+        """Learn from a flush: the records it answered, and those that arrived meanwhile."""
+        total = sum(answered.values()) + sum(waiting.values())
         if not self.wanted:
-            self._at_first = everybody
-            came_again = self._have_come_again(waiting)
-            self._came_again = self._came_again + 1 if came_again else self._came_again // 2
-        elif everybody > 2 * self._at_first:
-            # The longer it waits the more there are: they come without an answer, too.
-            self.in_vain()
+            self._at_first = total
+            is_repeated = self._has_repeated(waiting)
+            self._rounds_repeated = (
+                self._rounds_repeated + 1 if is_repeated else self._rounds_repeated // 2
+            )
+        elif total > 2 * self._at_first:
+            # Lingering collects ever more records: clients do not wait for answers.
+            self.back_off()
         else:
             self._needed = max(FEWEST, self._needed - 1)
         self._answered = answered
-        if self._came_again >= self._needed:
-            # Not for the last few.
-            self.wanted = everybody - everybody // 8
+        if self._rounds_repeated >= self._needed:
+            # One in eight may be missing: a slow client must not delay the others.
+            self.wanted = total - total // 8
 
-    def _have_come_again(self, waiting: Records) -> bool:
-        """Whether there are as many as the pass before the last has answered, in the same logs."""
+    def _has_repeated(self, waiting: RecordCounts) -> bool:
+        """Whether three quarters of the last answered records were followed by new ones."""
         again = 0
         for log, answered in self._answered.items():
             again += min(answered, waiting.get(log, 0))
         return 0 < 3 * sum(self._answered.values()) <= 4 * again
 
-    def in_vain(self) -> None:
-        """Waiting was not worth it: it is tried again when those answered came for longer."""
+    def back_off(self) -> None:
+        """Stop lingering and require twice as many repeated flushes before the next try."""
         self.stop()
         self._needed = min(2 * self._needed, MOST)
 
     def stop(self) -> None:
-        """Nobody comes any more."""
+        """Stop lingering."""
         self.wanted = 0
-        self._came_again = 0
+        self._rounds_repeated = 0

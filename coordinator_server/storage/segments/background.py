@@ -1,6 +1,6 @@
-"""What follows a pass, in a thread of its own: the segments are written, or the logs are synced.
+"""Writes segments, and syncs logs after an interval, in a second thread after a flush.
 
-A slow segment keeps no acknowledgement waiting, until too much has accumulated.
+Acknowledgements do not wait for segments until too many bytes are buffered.
 """
 
 import asyncio
@@ -10,38 +10,36 @@ from typing import Final
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_file import JournalFile
 from coordinator_server.storage.segments.log import SegmentLog
+from coordinator_server.storage.segments.reporting import Report
 from coordinator_server.storage.segments.threads import Job, JobThread, as_os_error
-from coordinator_server.storage.segments.unwritten import Unwritten
+from coordinator_server.storage.segments.unwritten import UnwrittenBytes
 
 WRITE_OUT_BYTES: Final = 1 << 20
-"""How much the segments may lack of the journal before they are written ahead of time."""
+"""Journal bytes after which segments are written before the timer is due."""
 RETRY_SECONDS: Final = 1.0
-"""After there was no thread to be had."""
-
-Report = Callable[..., None]
-"""Called as `report(event, **fields)` for the log."""
+"""Delay of the next attempt after the system refused to start a thread."""
 
 
-class Background:
-    """Writes out what was kept back, and syncs after an interval; used on the event loop."""
+class SegmentWriteBack:
+    """Writes buffered batches and syncs logs in the background; called on the event loop."""
 
     def __init__(
         self,
         journal: Journal | None,
-        passer: JobThread,
+        flush_thread: JobThread,
         thread: JobThread,
-        unwritten: Unwritten,
+        unwritten: UnwrittenBytes,
         write_out_seconds: float,
         interval_seconds: float | None,
         report: Report,
         ended: Callable[[], None],
     ) -> None:
-        """`passer` is the thread that writes the journal; `ended` is called after each job.
+        """`flush_thread` writes the journal; `ended` is called after each job.
 
-        Without an interval nothing is synced before the end.
+        Without an interval, logs are synced only when the flusher closes.
         """
         self._journal = journal
-        self._passer = passer
+        self._flush_thread = flush_thread
         self._segment_writer = thread
         self._unwritten = unwritten
         self._write_out_seconds = write_out_seconds
@@ -49,61 +47,61 @@ class Background:
         self._report = report
         self._ended = ended
         self._closing = False
-        self._kept_back: list[SegmentLog] = []
-        """Logs that may have something their segments lack; they know that they are among these."""
+        self._to_write: list[SegmentLog] = []
+        """Logs with buffered batches; their `is_queued_for_write_out` is set."""
         self._writing: list[SegmentLog] | None = None
-        """Those that are just written."""
+        """Logs that the thread is writing."""
         self._write_out: asyncio.Handle | None = None
         self._write_out_at = WRITE_OUT_BYTES
-        """Not to wait for that handle once the journal has got so many bytes."""
+        """Value of the journal's `written_bytes` that begins a write before the timer is due."""
         self._unsynced: dict[SegmentLog, None] = {}
-        """Logs with something that was answered before it is synced, where there is no journal."""
+        """Logs with acknowledged records that are not synced; used without a journal."""
         self._syncing: list[SegmentLog] | None = None
         self._journal_is_unsynced = False
         self._sync: asyncio.Handle | None = None
 
-    # --- after a pass ---
+    # --- after a flush ---
 
-    def written(self, logs: Iterable[SegmentLog]) -> None:
-        """The journal has got what is new of these logs."""
+    def queue_write_out(self, logs: Iterable[SegmentLog]) -> None:
+        """Schedule the segment writes of logs that the journal has received."""
         for log in logs:
-            if not log.is_kept_back and log.failed is None:
-                log.is_kept_back = True
-                self._kept_back.append(log)
-        if self._kept_back:
+            if not log.is_queued_for_write_out and log.failed is None:
+                log.is_queued_for_write_out = True
+                self._to_write.append(log)
+        if self._to_write:
             self._journal_is_unsynced = self._interval_seconds is not None
-            self._write_out_later()
-            self._sync_later()
+            self._schedule_write_out()
+            self._schedule_sync()
 
-    def answered(self, logs: Iterable[SegmentLog]) -> None:
-        """The segments of these logs have got what is new, and are not synced."""
+    def queue_sync(self, logs: Iterable[SegmentLog]) -> None:
+        """Schedule a sync of logs whose segments were written without one."""
         self._unsynced.update(dict.fromkeys(logs))
-        self._sync_later()
+        self._schedule_sync()
 
     def is_behind(self) -> bool:
-        """Whether no more is to be acknowledged before segments are written."""
-        return self._writing is not None and self._unwritten.is_much
+        """Whether acknowledgements must wait until segments are written."""
+        return self._writing is not None and self._unwritten.exceeds_hold
 
-    # --- the end ---
+    # --- closing ---
 
     @property
     def is_busy(self) -> bool:
-        """Whether the thread is at something."""
+        """Whether the thread has work."""
         return self._writing is not None or self._syncing is not None
 
     def is_finished(self) -> bool:
-        """Begin what is left to do in the end; whether nothing is."""
+        """Begin the next piece of remaining work; returns True if there is none."""
         self._closing = True
-        if not self.is_busy and self._kept_back:
+        if not self.is_busy and self._to_write:
             self._begin_write_out()
         if not self.is_busy and (self._unsynced or self._journal_is_unsynced):
             self._begin_sync()
         return not self.is_busy
 
     def unfinished(self) -> list[SegmentLog]:
-        """The logs that may lack something."""
+        """The logs with batches that are not written or not synced."""
         at_work = [*(self._writing or []), *(self._syncing or [])]
-        return [*at_work, *self._kept_back, *self._unsynced]
+        return [*at_work, *self._to_write, *self._unsynced]
 
     def end(self) -> None:
         """End the thread once it is idle."""
@@ -115,14 +113,14 @@ class Background:
 
     # --- writing out ---
 
-    def _write_out_later(self) -> None:
+    def _schedule_write_out(self) -> None:
         if self._journal is not None and self._journal.written_bytes >= self._write_out_at:
             self._begin_write_out()
         elif self._write_out is None and not self._closing:
             self._write_out = _later(self._write_out_seconds, self._write_out_due)
 
     def _write_out_due(self) -> None:
-        # Before anything can fail: the next pass arms it again.
+        # Cleared first: after a failure the next flush sets the timer again.
         self._write_out = None
         self._begin_write_out()
 
@@ -131,54 +129,54 @@ class Background:
             self._write_out.cancel()
             self._write_out = None
         if self._writing is not None:
-            # Its end begins the next one.
+            # `_end_write_out` begins the next write.
             return
-        logs = self._kept_back
+        logs = self._to_write
 
         def write_out() -> None:
             for log in logs:
                 try:
                     log.write_out()
-                except Exception as error:  # noqa: BLE001 - whoever uses the log next is told
-                    log.give_up(as_os_error(error))
+                except Exception as error:  # noqa: BLE001 - the failed log reports it
+                    log.fail(as_os_error(error))
 
         try:
             self._segment_writer.submit(Job(write_out, self._end_write_out, self._fail_write_out))
         except OSError as error:
-            self._no_thread("segments_not_written", error)
+            self._report_no_thread("segments_not_written", error)
             if not self._closing:
                 self._write_out = _later(RETRY_SECONDS, self._write_out_due)
             return
-        self._writing, self._kept_back = logs, []
+        self._writing, self._to_write = logs, []
         for log in logs:
-            log.is_kept_back = False
+            log.is_queued_for_write_out = False
         if self._journal is not None:
             self._write_out_at = self._journal.written_bytes + WRITE_OUT_BYTES
 
     def _end_write_out(self) -> None:
         self._writing = None
         self._unwritten.recount()
-        if self._kept_back:
-            self._write_out_later()
+        if self._to_write:
+            self._schedule_write_out()
         self._ended()
 
     def _fail_write_out(self, error: OSError) -> None:
-        """Nobody knows what was written: the logs are opened again."""
+        """Fail the logs, which may be partly written: their owners open them again."""
         for log in self._writing or []:
-            log.give_up(error)
+            log.fail(error)
         self._report("segments_not_written", error=str(error))
         self._end_write_out()
 
-    # --- syncing some time after ---
+    # --- syncing after an interval ---
 
-    def _sync_later(self) -> None:
+    def _schedule_sync(self) -> None:
         seconds = self._interval_seconds
         idle = self._sync is None and self._syncing is None
         if seconds is not None and idle and not self._closing:
             self._sync = _later(seconds, self._sync_due)
 
     def _sync_due(self) -> None:
-        # Before anything can fail: the next pass arms it again.
+        # Cleared first: after a failure the next flush sets the timer again.
         self._sync = None
         self._begin_sync()
 
@@ -196,14 +194,14 @@ class Background:
             for log in logs:
                 try:
                     log.sync()
-                except Exception as error:  # noqa: BLE001 - whoever uses the log next is told
-                    log.give_up(as_os_error(error))
+                except Exception as error:  # noqa: BLE001 - the failed log reports it
+                    log.fail(as_os_error(error))
 
         try:
             self._segment_writer.submit(Job(sync, lambda: self._end_sync(failed), self._fail_sync))
         except OSError as error:
-            self._no_thread("logs_not_synced", error)
-            self._sync_later()
+            self._report_no_thread("logs_not_synced", error)
+            self._schedule_sync()
             return
         self._syncing, self._unsynced = logs, {}
         self._journal_is_unsynced = False
@@ -212,20 +210,20 @@ class Background:
         self._syncing = None
         journal = self._journal
         if failed and journal is not None:
-            # In the thread that writes the journal: it must not write what is given up.
+            # In the thread that writes the journal: it must not write to an abandoned file.
             abandon = Job(lambda: journal.abandon(failed), _nothing, self._sync_failed)
             try:
-                self._passer.submit(abandon)
+                self._flush_thread.submit(abandon)
             except OSError as error:
                 self._sync_failed(error)
         self._unwritten.recount()
         if self._unsynced or self._journal_is_unsynced:
-            self._sync_later()
+            self._schedule_sync()
         self._ended()
 
     def _fail_sync(self, error: OSError) -> None:
         for log in self._syncing or []:
-            log.give_up(error)
+            log.fail(error)
         self._sync_failed(error)
         self._journal_is_unsynced = self._journal is not None and not self._closing
         self._end_sync([])
@@ -233,12 +231,12 @@ class Background:
     def _sync_failed(self, error: OSError) -> None:
         self._report("logs_not_synced", error=str(error))
 
-    def _no_thread(self, event: str, error: OSError) -> None:
+    def _report_no_thread(self, event: str, error: OSError) -> None:
         self._report(event, error=str(error), retry_seconds=RETRY_SECONDS)
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """Do nothing when the job has ended."""
 
 
 def _later(seconds: float, call: Callable[[], None]) -> asyncio.Handle:

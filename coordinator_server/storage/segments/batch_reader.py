@@ -6,7 +6,7 @@ from typing import Final
 from coordinator_protocol.batch import NO_PRODUCER_ID, BatchHeader
 from coordinator_protocol.batch_records import batch_body, check_all_read, iter_records, read_record
 from coordinator_protocol.offset_commit_scanner import OffsetRun
-from coordinator_server.storage.base import Loaded, LogRecord
+from coordinator_server.storage.base import LoadedRecords, LogRecord
 
 RECORDS_PER_TURN: Final = 2_000
 """What is read in one go, a few milliseconds, and the most records that are handed on together."""
@@ -19,14 +19,14 @@ class RunReader:
 
     def __init__(self) -> None:
         self._places: dict[bytes, tuple[str, str]] = {}
-        self._read: list[Loaded] = []
+        self._read: list[LoadedRecords] = []
         self._others: list[LogRecord] = []
         """Records that came before those of the run."""
         self._run = OffsetRun(self._places)
         self._left = RECORDS_PER_TURN
         """How many more are read before the next pause."""
 
-    def take(self, *, flush: bool) -> list[Loaded]:
+    def take(self, *, flush: bool) -> list[LoadedRecords]:
         """What was read since the last call, in order; a short run only if it is to be flushed."""
         if flush:
             self._turn_over()

@@ -14,7 +14,11 @@ from typing import Final, NamedTuple
 
 from coordinator_server.loop.task_keeper import is_cancelled
 from coordinator_server.storage.segments.cleaner_checkpoint import CleanedOffsets
-from coordinator_server.storage.segments.compact import Abandoned, Compacted, compact
+from coordinator_server.storage.segments.compact import (
+    CompactionCancelled,
+    CompactionResult,
+    compact,
+)
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import DiskThreads
@@ -41,7 +45,7 @@ class CleanerSettings:
 
 
 class Throttle:
-    """Implements compact.Pace by waiting; asked from the compacting thread."""
+    """Implements compact.CompactionThrottle by waiting; asked from the compacting thread."""
 
     def __init__(
         self, max_bytes_per_second: float, closing: threading.Event, stopping: threading.Event
@@ -53,9 +57,9 @@ class Throttle:
         self._began = time.monotonic()
 
     def spend(self, size: int) -> None:
-        """See Pace."""
+        """See CompactionThrottle."""
         if self._closing.is_set() or self._stopping.is_set():
-            raise Abandoned
+            raise CompactionCancelled
         self._bytes += size
         now = time.monotonic()
         worked = now - self._began
@@ -68,7 +72,7 @@ class Throttle:
     def _wait_until(self, end: float) -> None:
         while (left := end - time.monotonic()) > 0:
             if self._closing.wait(min(left, _LONGEST_WAIT_SECONDS)) or self._stopping.is_set():
-                raise Abandoned
+                raise CompactionCancelled
 
 
 class Lag(NamedTuple):
@@ -189,7 +193,7 @@ class Cleaner:
         began = time.monotonic()
         try:
             done = await self._threads.run(partial(self._compact, log))
-        except Abandoned:
+        except CompactionCancelled:
             return False
         except Exception as error:  # noqa: BLE001 - a bug with one log must not end the others'
             if not isinstance(error, OSError):
@@ -212,11 +216,11 @@ class Cleaner:
         )
         return True
 
-    def _compact(self, log: SegmentLog) -> Compacted:
+    def _compact(self, log: SegmentLog) -> CompactionResult:
         settings = self._settings
         done = compact(
             log,
-            pace=Throttle(settings.max_bytes_per_second, log.closing, self._stopping),
+            throttle=Throttle(settings.max_bytes_per_second, log.closing, self._stopping),
             wall_ms=self._wall_ms,
             delete_retention_ms=settings.delete_retention_ms,
         )

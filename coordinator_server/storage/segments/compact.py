@@ -19,7 +19,7 @@ from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import Files
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.segment import LARGEST_DELTA, Segment
-from coordinator_server.storage.segments.swap import CLEANED, forget_unfinished, put_in_place
+from coordinator_server.storage.segments.swap import CLEANED, install_compacted, remove_unfinished
 
 MAX_KEYS: Final = 1_000_000
 """A pass ends behind the segment that brings more; the next one goes on there."""
@@ -27,19 +27,19 @@ _TABLES: Final = 1024
 WRITE_BYTES: Final = 256 * 1024
 
 
-class Abandoned(Exception):
+class CompactionCancelled(Exception):
     """The log was closed or the server stops; what is in place stays, the rest is left out."""
 
 
-class Pace(Protocol):
+class CompactionThrottle(Protocol):
     """Bounds what compaction takes from others."""
 
     def spend(self, size: int) -> None:
-        """Account for bytes read or written, and wait if it was enough. Raises Abandoned."""
+        """Count bytes read or written, and wait if needed. Raises CompactionCancelled."""
         ...
 
 
-class Compacted(NamedTuple):
+class CompactionResult(NamedTuple):
     """What a pass has done; sizes are bytes of the segments that were looked at."""
 
     segments: int
@@ -72,41 +72,43 @@ class _Keys:
     def __len__(self) -> int:
         return sum(map(len, self._last))
 
-    def release(self, pace: Pace) -> None:
+    def release(self, throttle: CompactionThrottle) -> None:
         """Give the memory back, little by little."""
-        with suppress(Abandoned):
+        with suppress(CompactionCancelled):
             while self._last:
                 self._last.pop()
-                pace.spend(0)
+                throttle.spend(0)
 
 
 def compact(
     log: SegmentLog,
     *,
-    pace: Pace,
+    throttle: CompactionThrottle,
     wall_ms: Callable[[], int],
     delete_retention_ms: int,
     max_keys: int = MAX_KEYS,
-) -> Compacted:
+) -> CompactionResult:
     """Compact the closed segments of a log; in a thread, while the log is used.
 
-    Raises Abandoned, CorruptLog, OSError; what has been put in place by then is sound.
+    Raises CompactionCancelled, CorruptLog, OSError; what has been put in place by then is sound.
     """
     with log.compacting() as files:
-        forget_unfinished(files, log.directory)
-        keys, segments = _read_keys(log, pace, max_keys)
+        remove_unfinished(files, log.directory)
+        keys, segments = _read_keys(log, throttle, max_keys)
         before = sum(segment.size for segment in segments)
         after = 0
         now = wall_ms()
         for group in _groups(segments, log.segment_bytes):
-            after += _Rewriter(files, group, keys, pace, now, delete_retention_ms).replace(log)
+            after += _Rewriter(files, group, keys, throttle, now, delete_retention_ms).replace(log)
         if segments:
             log.clean_offset = segments[-1].end_offset
-        keys.release(pace)
-        return Compacted(len(segments), before, after)
+        keys.release(throttle)
+        return CompactionResult(len(segments), before, after)
 
 
-def _read_keys(log: SegmentLog, pace: Pace, max_keys: int) -> tuple[_Keys, Sequence[Segment]]:
+def _read_keys(
+    log: SegmentLog, throttle: CompactionThrottle, max_keys: int
+) -> tuple[_Keys, Sequence[Segment]]:
     """The keys, and the segments that they cover. Raises CorruptLog, OSError.
 
     Also if one is missing: merging its neighbours would hide that from whoever loads the log.
@@ -120,8 +122,8 @@ def _read_keys(log: SegmentLog, pace: Pace, max_keys: int) -> tuple[_Keys, Seque
             if header.is_transactional or (dirty and not header.is_control):
                 _note_keys(keys, header, _records(segment, header, chunk, at))
             end = header.last_offset + 1
-            pace.spend(header.size)
-        log.check_meets(end, segment.end_offset)
+            throttle.spend(header.size)
+        log.check_contiguous(end, segment.end_offset)
         if len(keys) >= max_keys:
             return keys, segments[: number + 1]
     return keys, segments
@@ -179,14 +181,14 @@ class _Rewriter:
         files: Files,
         group: list[Segment],
         keys: _Keys,
-        pace: Pace,
+        throttle: CompactionThrottle,
         now: int,
         delete_retention_ms: int,
     ) -> None:
         self._files = files
         self._group = group
         self._keys = keys
-        self._pace = pace
+        self._throttle = throttle
         self._now = now
         self._horizon = now + delete_retention_ms
 
@@ -199,14 +201,14 @@ class _Rewriter:
         try:
             self._write(cleaned)
             cleaned.file.sync()
-            self._pace.spend(0)
+            self._throttle.spend(0)
         except BaseException:
             cleaned.file.close()
             with suppress(OSError):
                 self._files.remove(path)
             raise
         try:
-            put_in_place(self._files, log.directory, path, [old.path for old in self._group])
+            install_compacted(self._files, log.directory, path, [old.path for old in self._group])
         except OSError:
             cleaned.file.close()
             log.compactable = False
@@ -224,7 +226,7 @@ class _Rewriter:
                 batch = self._cleaned_batch(segment, header, chunk, at)
                 last = b"" if batch else rewritten(header, (), None)
                 pending += batch
-                self._pace.spend(header.size + len(batch))
+                self._throttle.spend(header.size + len(batch))
                 if len(pending) >= WRITE_BYTES:
                     _flush(cleaned, pending)
         _flush(cleaned, pending + last)

@@ -71,7 +71,7 @@ class DirectoryWatch:
                 continue
             if data_error is None:
                 self._report("log_directory_lost", directory=str(log.directory), error=str(error))
-            log.give_up(error)
+            log.fail(error)
             self._lost(log.directory.name, error)
 
     def _find_lost(self) -> tuple[OSError | None, list[tuple[Journaled, OSError]]]:

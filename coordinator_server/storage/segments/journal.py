@@ -1,13 +1,14 @@
-"""The journal of a data directory: what all its logs took in a moment goes to disk in one write.
+"""The journal of a data directory: one write makes the new batches of all logs durable.
 
-The segments get the same batches later and in bulk. When a file of the journal is full the next one
-goes on, while the logs named in the full one are written and synced; then it is used again under a
-new generation, which makes what it holds stale. Opening a log first writes into it what the journal
-has of it, so a crash at any moment leaves either the segments synced or the journal whole. Blocks;
-one thread writes, another one checkpoints, and one may sync.
+The segments get the same batches later, in large writes. When a journal file is full, the journal
+continues in the next one, while a checkpoint writes and syncs the logs with entries in the full
+file. The file is then reused under a new generation, which makes its old frames stale. Opening a
+log replays its journal entries first, so after a crash every acknowledged record is in a synced
+segment or in the journal. All methods block; one thread writes, another one runs checkpoints, and
+a third may sync.
 
-Damaged files stay until somebody accepts the loss (`log.recovery`, `log checkpoint --accept-loss`),
-and the logs that may have lost something cannot be opened.
+Damaged files stay until an operator accepts the loss (`log.recovery`, `log checkpoint
+--accept-loss`). Until then the logs that may have lost records cannot be opened.
 """
 
 from asyncio import CancelledError
@@ -26,10 +27,10 @@ from coordinator_server.storage.segments.journal_file import JournalFile, entrie
 from coordinator_server.storage.segments.journal_files import JournalFiles
 from coordinator_server.storage.segments.journal_format import (
     HEADER_BYTES,
-    Run,
-    folded,
+    BatchRun,
     frame,
     frame_size,
+    merged_runs,
 )
 from coordinator_server.storage.segments.journal_recovery import JournalRecovery
 from coordinator_server.storage.segments.journaled import Journaled
@@ -41,7 +42,7 @@ DEFAULT_BYTES: Final = 64 * 1024 * 1024
 
 
 class Journal:
-    """Writes entries, and knows what of them the segments may still lack."""
+    """Writes journal entries, and tracks which logs may need them for recovery."""
 
     def __init__(
         self,
@@ -58,36 +59,39 @@ class Journal:
         files: Files = SYSTEM_FILES,
         report: Report = lambda *_args, **_fields: None,
     ) -> None:
-        """Find the files that an earlier life has left; `owner` names one of several journals.
+        """Recover the files that an earlier process has left.
 
-        With `syncs` a write is on disk when it returns; otherwise it only survives the process,
-        and `write` never waits for anybody. `topic_ids` tells which logs have to be there; without
-        it a log whose directory is gone counts as deleted. `guard` watches over the directory.
-        Raises OSError.
+        `owner` names one of several journals in a directory. With `syncs` a write is on disk when
+        it returns; otherwise it survives the process only, and `write` does not wait for
+        checkpoints. `topic_ids` tells which logs must exist; without it a log without a directory
+        counts as deleted. `guard` checks that the data directory was not replaced. Raises OSError.
         """
         self.points = RecoveryPoints(directory, files, owner)
         self.is_written = writes
-        """Whether logs hand over what they append; otherwise it is only replayed."""
+        """Whether appends are written to the journal; otherwise it is only replayed."""
         self.syncs = syncs
         self.written_bytes = 0
-        """By this process, to all files."""
+        """Bytes this process has written to all files."""
         self.is_strict = recovery is Recovery.STRICT
         """Whether a log that has lost acknowledged records cannot be opened."""
         self.topic_ids = topic_ids
         self.allows_gaps = not self.is_strict or exists(files, directory / BROKER_FILE)
-        """Whether segments need not meet: somebody accepts losses, or a broker has compacted."""
+        """Whether offsets may be missing between segments: losses are accepted, or a broker has
+        compacted the logs."""
         self._directory = directory
         self._capacity = capacity
         self._files = files
         self._report = report
         self._guard = guard
-        self._own = JournalFiles(directory, owner, files, syncs=syncs, boot=boot)
+        self._journal_files = JournalFiles(directory, owner, files, syncs=syncs, boot=boot)
         if self.points.problem is not None:
             report("checkpoint_damaged", file=str(self.points.path), error=self.points.problem)
-        self._found = JournalRecovery(self._own, directory, owner, files, recovery, report)
-        self._sequence = self._found.sequence
+        self._recovery = JournalRecovery(
+            self._journal_files, directory, owner, files, recovery, report
+        )
+        self._sequence = self._recovery.sequence
         self._checkpoints = JournalCheckpoints(
-            self._own,
+            self._journal_files,
             self.points,
             directory,
             is_strict=self.is_strict,
@@ -100,23 +104,28 @@ class Journal:
     # --- logs ---
 
     def directories(self) -> list[str]:
-        """The directories of logs of which segments may lack what is here."""
-        with self._own.changed:
-            return sorted({name for file in self._own.live() for name in file.names})
+        """The directories of logs whose segments may lack entries of the journal."""
+        with self._journal_files.changed:
+            return sorted({name for file in self._journal_files.live() for name in file.names})
 
-    def has(self, identity: bytes) -> bool:
-        """Whether there may be something of a log."""
-        with self._own.changed:
-            return any(directory_of(identity) in file.names for file in self._own.live())
+    def may_have_entries(self, identity: bytes) -> bool:
+        """Whether the journal may have entries of a log."""
+        with self._journal_files.changed:
+            return any(directory_of(identity) in file.names for file in self._journal_files.live())
 
     def identities(self, name: str) -> set[bytes]:
-        """Those of the logs of a directory that it has entries of."""
-        with self._own.changed:
-            return {each for f in self._own.live() for each in f.ends if directory_of(each) == name}
+        """The identities of the logs of one directory name that the journal has entries of."""
+        with self._journal_files.changed:
+            return {
+                each
+                for f in self._journal_files.live()
+                for each in f.ends
+                if directory_of(each) == name
+            }
 
-    def check_whole(self, name: str) -> None:
+    def check_undamaged(self, name: str) -> None:
         """Raise CorruptLog if a log may have lost acknowledged records with a damaged file."""
-        damage = self._found.suspects.get(name)
+        damage = self._recovery.suspects.get(name)
         if damage is not None:
             raise CorruptLog(
                 f"{self._directory / name} may have lost records that were acknowledged: {damage}",
@@ -124,103 +133,100 @@ class Journal:
             )
 
     def is_complete(self, name: str) -> bool:
-        """Whether it has all that was written of a log behind the recovery point, for sure."""
-        is_known = self._found.is_whole and self.points.problem is None
+        """Whether the journal certainly has every batch of a log behind its recovery point."""
+        is_known = self._recovery.is_whole and self.points.problem is None
         return is_known and name in self.points.names()
 
-    def note(self, name: str, log: Journaled, synced: int) -> None:
-        """Note a recovery point; not that of a log that was deleted or opened anew meanwhile."""
-        self._checkpoints.note(name, log, synced)
+    def note_recovery_point(self, name: str, log: Journaled, synced: int) -> None:
+        """Note a recovery point, unless the log was deleted or opened again meanwhile."""
+        self._checkpoints.note_recovery_point(name, log, synced)
 
     def is_expected(self, name: str, topic_id: str | None = None) -> bool:
-        """Whether a log has to be there: its topic was not deleted, nor made anew since."""
+        """Whether a log must exist: its topic exists, with this id if one is given."""
         if self.topic_ids is None:
             return False
         known = self.topic_ids(name.rpartition("-")[0])
         return known is not None and topic_id in (None, known)
 
     def is_deleted(self, name: str, topic_id: str) -> bool:
-        """Whether the topic of a log was deleted, or made anew since.
+        """Whether the topic of a log was deleted, or recreated with another id.
 
         The id is empty if the log's directory is not marked with one.
         """
         return self.topic_ids is not None and not self.is_expected(name, topic_id or None)
 
     def is_of_deleted(self, log: Journaled) -> bool:
-        """Whether the topic of an open log was deleted, or made anew since."""
+        """Whether the topic of an open log was deleted, or recreated with another id."""
         return self.is_deleted(log.directory.name, topic_id_of(log.identity))
 
     def forget(self, names: Iterable[str]) -> None:
-        """Durably forget the recovery points of logs that are to be deleted. Raises OSError.
+        """Durably remove the recovery points of logs that are about to be deleted. Raises OSError.
 
-        A checkpoint that has just synced such a log, which was given up before, does not note one.
+        A checkpoint that is running does not note them again, as the logs have failed before.
         """
         for name in names:
             self._checkpoints.forget(name)
         self.points.write()
 
-    def runs_of(self, identity: bytes, first: int = 0) -> list[Run]:
-        """What there is of a log from an offset on, in order. Raises OSError."""
+    def batch_runs(self, identity: bytes, first: int = 0) -> list[BatchRun]:
+        """Read the batches of a log from an offset on, in order. Raises OSError."""
         name = directory_of(identity)
-        with self._own.changed:
+        with self._journal_files.changed:
             live = [
-                (f.path, f.header, self._own.is_certain(f.header), f.ends_at_hole)
-                for f in self._own.live()
+                (f.path, f.header, self._journal_files.is_certain(f.header), f.ends_at_hole)
+                for f in self._journal_files.live()
                 if name in f.names
             ]
         found = [each for file in live for each in entries_in(self._files, *file)]
-        return folded((entry for entry in found if entry.identity == identity), first)
+        return merged_runs((entry for entry in found if entry.identity == identity), first)
 
-    def out_of_reach(self, path: Path, offset: int) -> None:
-        """Say that records at an offset are no use: what came before was lost or cut off."""
+    def report_unreachable(self, path: Path, offset: int) -> None:
+        """Log that entries at an offset are not replayed: the records before them are missing."""
         self._report("journal_out_of_reach", segment=str(path), offset=offset)
 
-    def opened(self, log: Journaled, end_offset: int) -> None:
-        """A log has got what is here, and it is synced: from now on it answers for itself.
-
-        Raises OSError.
-        """
-        with self._own.changed:
+    def register(self, log: Journaled, end_offset: int) -> None:
+        """Register a log that has replayed its entries and is synced. Raises OSError."""
+        with self._journal_files.changed:
             self._checkpoints.logs[log.directory.name] = log
-        # A checkpoint may have noted more, of the one that was here before.
+        # A checkpoint may have noted a higher point for the previous log of this directory.
         self.points.lower(log.directory.name, end_offset)
 
     def open_logs(self) -> list[Journaled]:
-        """The logs that were opened and not deleted since."""
-        with self._own.changed:
+        """The registered logs whose directories were not deleted."""
+        with self._journal_files.changed:
             return list(self._checkpoints.logs.values())
 
     def close_previous(self, name: str) -> None:
-        """Close the log that a directory had: its topic was deleted, or its closing has failed.
+        """Close the previous log of a directory, before a new one is opened there. Blocks.
 
-        Its threads open files by their paths, so a new segment would come into the directory of the
-        next one, and what it kept back behind what that one has of it already. Blocks.
+        Threads of the previous log open files by path: they would create segments among those of
+        the new log, and write buffered batches behind those that the new log has replayed.
         """
-        with self._own.changed:
+        with self._journal_files.changed:
             log = self._checkpoints.logs.get(name)
         if log is not None:
-            log.give_up(OSError(f"{log.directory} is deleted, or opened anew"))
+            log.fail(OSError(f"{log.directory} was deleted, or is opened again"))
             log.close()
 
     # --- writing ---
 
     def write(self, parts: Sequence[bytes], logs: Iterable[Journaled]) -> None:
-        """Write the parts of entries, which are of these logs.
+        """Write one frame with the entries of these logs.
 
-        Raises OSError; it is not known then whether they are on disk, and the file is given up.
+        After an OSError the frame may or may not be on disk, and the file is abandoned.
         """
         body = b"".join(parts)
         size = frame_size(len(body))
         if self._guard is not None:
             self._guard.check_sometimes()
-        current = self._with_room(size)
+        current = self._file_with_room(size)
         try:
             self._write_frame(current, body, logs)
         except (Exception, CancelledError):
-            # Whatever it is: a frame that is left out in a file would look like a damaged one. The
-            # mark comes first, as giving up can fail, too.
+            # After any exception: a missing frame in the middle of a file would look like damage.
+            # The mark comes first, as `abandon` can fail, too.
             current.broken = True
-            self._own.give_up(current)
+            self._journal_files.abandon(current)
             raise
         self.written_bytes += size
 
@@ -229,104 +235,107 @@ class Journal:
         data = frame(file.header, self._sequence, body)
         for log in logs:
             if log.identity not in file.ends:
-                with self._own.changed:
-                    # Before the write: once any of it is there, the file is needed until it is
-                    # settled.
+                with self._journal_files.changed:
+                    # Before the write: a partly written file is needed until its logs are synced.
                     file.names.add(log.directory.name)
-            file.reach(log.identity, log.end_offset)
+            file.expect_entries_until(log.identity, log.end_offset)
         if self.syncs:
             file.make_room(len(data), self._capacity)
         file.file.write(file.position, data, durably=self.syncs)
-        # Before anybody is answered: a process that is killed now must not take damage to its last
+        # Before the acknowledgement: without it, recovery after a kill would take damage of this
         # frame for a torn write.
         file.note_progress(self._sequence)
         file.position += len(data)
         file.is_dirty = not self.syncs
 
-    def _with_room(self, size: int) -> JournalFile:
-        """The file to write into; a full one is left to a checkpoint. Raises OSError."""
-        current = self._own.current
+    def _file_with_room(self, size: int) -> JournalFile:
+        """Return the file for the next frame; a full file goes to a checkpoint. Raises OSError."""
+        current = self._journal_files.current
         if current is not None and current.broken:
-            self._own.give_up(current)
+            self._journal_files.abandon(current)
         elif current is not None:
             if current.position == HEADER_BYTES or current.position + size <= self._capacity:
                 return current
-            if not self.syncs and not self._own.free and self._checkpoints.running is not None:
-                # Nobody may wait for it, so this one takes a little more.
+            if (
+                not self.syncs
+                and not self._journal_files.free
+                and self._checkpoints.running is not None
+            ):
+                # This journal must not wait for the checkpoint, so the file exceeds its capacity.
                 return current
-            # Nothing follows in this file: its last frame must not look like a torn one.
+            # The file gets no more frames: damage of its last one must not look like a torn write.
             if self.syncs:
                 current.note_progress(self._sequence, durably=True)
-            with self._own.changed:
-                self._own.full.append(current)
-                self._own.current = None
+            with self._journal_files.changed:
+                self._journal_files.full.append(current)
+                self._journal_files.current = None
         self.begin_checkpoint()
-        with self._own.changed:
-            while self._must_wait():
-                self._own.changed.wait()
-            fresh = self._own.free.pop(0) if self._own.free else None
-        fresh = fresh or self._own.make()
-        with self._own.changed:
-            self._own.current = fresh
+        with self._journal_files.changed:
+            while self._must_wait_for_checkpoint():
+                self._journal_files.changed.wait()
+            fresh = self._journal_files.free.pop(0) if self._journal_files.free else None
+        fresh = fresh or self._journal_files.make()
+        with self._journal_files.changed:
+            self._journal_files.current = fresh
         return fresh
 
-    def _must_wait(self) -> bool:
-        """Whether the next file is the one that is just being freed: there are two, if possible."""
-        is_freeing = self._checkpoints.running is not None and not self._own.free
-        return is_freeing and self.syncs and len(self._own.full) > 1
+    def _must_wait_for_checkpoint(self) -> bool:
+        """Whether to wait for the running checkpoint instead of creating a third file."""
+        is_freeing = self._checkpoints.running is not None and not self._journal_files.free
+        return is_freeing and self.syncs and len(self._journal_files.full) > 1
 
     def sync(self) -> list[JournalFile]:
-        """Make durable what was written without; which files that failed for. Blocks.
+        """Sync the files that were written without a sync, and return those that failed. Blocks.
 
-        Another thread may write meanwhile; that one hands over to `abandon` what has failed.
+        Another thread may write meanwhile; that thread must pass the result to `abandon`.
         """
-        with self._own.changed:
-            dirty = [file for file in self._own.live() if file.is_dirty]
+        with self._journal_files.changed:
+            dirty = [file for file in self._journal_files.live() if file.is_dirty]
         failed = []
         for file in dirty:
-            # Before the sync: what is written meanwhile is for the next one.
+            # Cleared before the sync: it may not cover writes that happen during it.
             file.is_dirty = False
             try:
                 file.file.sync()
                 self._files.sync_directory(self._directory)
-            except Exception as error:  # noqa: BLE001 - it is not known to be durable, whatever it is
+            except Exception as error:  # noqa: BLE001 - the file may not be durable
                 failed.append(file)
                 self._report("journal_sync_failed", file=str(file.path), error=str(error))
         return failed
 
     def abandon(self, failed: Iterable[JournalFile]) -> None:
-        """Give up files that could not be synced: the segments are, with all that is in them."""
+        """Abandon files that could not be synced; a checkpoint syncs the segments instead."""
         for file in failed:
-            if file is self._own.current:
-                self._own.give_up(file)
+            if file is self._journal_files.current:
+                self._journal_files.abandon(file)
             file.broken = True
         self.begin_checkpoint()
 
     # --- checkpoints ---
 
     def begin_checkpoint(self) -> None:
-        """Free the full files in a thread of its own, unless one is at it."""
+        """Start a checkpoint of the full files in a thread, unless one is running."""
         self._checkpoints.begin()
 
     def checkpoint(self) -> bool:
-        """Sync what the full files have entries of and free them; whether all could be freed."""
+        """Sync the logs with entries in full files and free the files; True if all were freed."""
         return self._checkpoints.run()
 
     def close(self) -> bool:
-        """Checkpoint and remove the files; False if some must stay, for logs that have failed."""
-        with self._own.changed:
+        """Checkpoint and remove the files; False if files must stay for logs that have failed."""
+        with self._journal_files.changed:
             while self._checkpoints.running is not None:
-                self._own.changed.wait()
-            if self._own.current is not None:
-                self._own.full.append(self._own.current)
-                self._own.current = None
+                self._journal_files.changed.wait()
+            if self._journal_files.current is not None:
+                self._journal_files.full.append(self._journal_files.current)
+                self._journal_files.current = None
         settled = self._checkpoints.run()
         with suppress(OSError):
             if self._guard is not None:
                 self._guard.check()
             self.points.write()
-            self._own.remove_free()
-        for file in [*self._own.full, *self._own.free]:
+            self._journal_files.remove_free()
+        for file in [*self._journal_files.full, *self._journal_files.free]:
             with suppress(Exception, CancelledError):
                 file.file.close()
-        return settled and not self._found.missing
+        return settled and not self._recovery.missing

@@ -1,4 +1,4 @@
-"""Frees full files of a journal: has the logs synced that have entries in them."""
+"""Frees full journal files by syncing the logs that have entries in them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,11 +15,11 @@ from coordinator_server.storage.segments.reporting import Report
 
 
 class JournalCheckpoints:
-    """Settles full files in a thread of its own."""
+    """Runs checkpoints in a thread."""
 
     def __init__(
         self,
-        own: JournalFiles,
+        journal_files: JournalFiles,
         points: RecoveryPoints,
         directory: Path,
         *,
@@ -29,7 +29,7 @@ class JournalCheckpoints:
         files: Files,
         report: Report,
     ) -> None:
-        self._own = own
+        self._journal_files = journal_files
         self._points = points
         self._directory = directory
         self._is_strict = is_strict
@@ -38,24 +38,24 @@ class JournalCheckpoints:
         self._files = files
         self._report = report
         self.logs: dict[str, Journaled] = {}
-        """The latest of every directory, open or closed; guarded as the files are."""
+        """The latest log of every directory, open or closed; guarded by `JournalFiles.changed`."""
         self.running: Thread | None = None
         self._is_wanted_again = False
-        """Something has become full, or was given up, since the checkpoint began."""
-        self._told: set[str] = set()
-        """Directories that were reported missing."""
+        """Whether a file became full or was abandoned since the running checkpoint began."""
+        self._reported_missing: set[str] = set()
+        """Directories whose loss was logged."""
 
     def begin(self) -> None:
-        """Free the full files in a thread of its own, unless one is at it."""
-        with self._own.changed:
-            if self.running is not None or not self._own.full:
+        """Free the full files in a thread, unless one is at it."""
+        with self._journal_files.changed:
+            if self.running is not None or not self._journal_files.full:
                 self._is_wanted_again = self.running is not None
                 return
             thread = Thread(target=self._run, name="journal-checkpoint", daemon=True)
             try:
                 thread.start()
             except RuntimeError as error:
-                # The system has no thread left: the next full file tries again.
+                # The system cannot start a thread: the next full file tries again.
                 self._report("journal_checkpoint_failed", error=str(error))
                 return
             self.running = thread
@@ -70,38 +70,38 @@ class JournalCheckpoints:
             except Exception as error:  # noqa: BLE001 - the next full file begins another one
                 self._report("journal_checkpoint_failed", error=repr(error))
             finally:
-                with self._own.changed:
+                with self._journal_files.changed:
                     goes_on, self._is_wanted_again = self._is_wanted_again and not raised, False
                     if not goes_on:
                         self.running = None
-                    self._own.changed.notify_all()
+                    self._journal_files.changed.notify_all()
 
     def run(self) -> bool:
-        """Sync what the full files have entries of and free them; whether all could be freed."""
+        """Sync the logs with entries in full files and free the files; True if all were freed."""
         try:
             if self._guard is not None:
                 self._guard.check()
             self._forget_deleted()
-        except Exception as error:  # noqa: BLE001 - nothing is freed, whatever it is
+        except Exception as error:  # noqa: BLE001 - any failure frees nothing
             self._report("journal_checkpoint_failed", file=str(self._directory), error=repr(error))
             return False
-        with self._own.changed:
-            full = list(self._own.full)
+        with self._journal_files.changed:
+            full = list(self._journal_files.full)
         kept: list[JournalFile] = []
         for file in full:
             try:
-                if self._settle(file, kept):
-                    self._own.release(file)
+                if self._release_logs(file, kept):
+                    self._journal_files.release(file)
                     continue
-            except Exception as error:  # noqa: BLE001 - the others are settled all the same
+            except Exception as error:  # noqa: BLE001 - the other files are checkpointed
                 self._report("journal_checkpoint_failed", file=str(file.path), error=repr(error))
             kept.append(file)
-        with self._own.changed:
-            return not self._own.full
+        with self._journal_files.changed:
+            return not self._journal_files.full
 
     def _forget_deleted(self) -> None:
-        """Keep nothing of logs of which the directory is gone. Raises OSError."""
-        with self._own.changed:
+        """Forget logs and recovery points of deleted directories. Raises OSError."""
+        with self._journal_files.changed:
             logs = dict(self.logs)
         there = set(self._files.names(self._directory))
         for name in self._points.names() - there:
@@ -111,8 +111,8 @@ class JournalCheckpoints:
                 or not self._points.of(name)
             ):
                 self._points.forget(name)
-            elif name not in self._told:
-                self._told.add(name)
+            elif name not in self._reported_missing:
+                self._reported_missing.add(name)
                 self._report(
                     "log_directory_missing",
                     directory=str(self._directory / name),
@@ -120,57 +120,57 @@ class JournalCheckpoints:
                 )
         for name, log in logs.items():
             if name not in there:
-                with self._own.changed:
-                    # One made anew meanwhile is another one.
+                with self._journal_files.changed:
+                    # The directory may have been created again, with another log.
                     if self.logs.get(name) is log:
                         del self.logs[name]
 
-    def _settle(self, file: JournalFile, kept: Sequence[JournalFile]) -> bool:
-        """Sync every log with entries in a file and write the recovery points; whether it may go.
+    def _release_logs(self, file: JournalFile, kept: Sequence[JournalFile]) -> bool:
+        """Sync every log with entries in a file and write the recovery points.
 
-        Older files that are kept, for logs that have failed, may have more of a log that was cut
-        since: until it has grown past that, a replay needs what this one has instead. Raises
-        OSError.
+        Returns whether the file may be freed. Older files in `kept` may have entries that were
+        truncated later; until the log has grown past them, a replay needs this file to undo them.
+        Raises OSError.
         """
         for name in sorted(file.names):
             log = self.logs.get(name)
             if log is not None and self._is_lost(name, file, besides=log.identity):
                 continue
-            synced = None if log is None else log.settle()
+            synced = None if log is None else log.sync_and_note()
             if log is not None and synced is not None:
-                # One that was opened anew meanwhile got what is here, and answers for itself.
+                # A log that was opened again meanwhile has replayed the file and is synced.
                 is_latest, identity = self.logs.get(name) is log, log.identity
                 if not is_latest or any(older.ends.get(identity, 0) > synced for older in kept):
                     continue
             elif exists(self._files, self._directory / name) or self._is_lost(name, file):
                 continue
-            # Otherwise it belonged to a topic that was deleted.
-            with self._own.changed:
+            # The log is synced, or its topic was deleted.
+            with self._journal_files.changed:
                 file.names.discard(name)
-        # Even if the file has to stay: what was settled must not be replayed over what follows.
+        # Even if the file stays: entries before the recovery points must not be replayed.
         self._points.write()
         return not file.names and not file.is_damaged
 
     def _is_lost(self, name: str, file: JournalFile, besides: bytes = b"") -> bool:
-        """Whether a file has records of a log that has to be there, besides one that is."""
+        """Whether a file has entries of an expected log other than `besides` in a directory."""
         others = [each for each in file.ends if directory_of(each) == name and each != besides]
         ids = [topic_id_of(each) for each in others]
         return self._is_strict and any(self._is_expected(name, topic_id) for topic_id in ids)
 
     def forget(self, name: str) -> None:
-        """Forget the recovery point of a log that is to be deleted, and that one is noted."""
-        with self._own.changed:
+        """Forget a log that is about to be deleted, and its recovery point."""
+        with self._journal_files.changed:
             log = self.logs.get(name)
             if log is not None and not self._is_needed(name, log):
                 del self.logs[name]
             self._points.forget(name)
 
     def _is_needed(self, name: str, log: Journaled) -> bool:
-        """Whether a log is in use, or is that of a topic that was not deleted."""
+        """Whether a log is open or belongs to an existing topic."""
         return log.is_open or self._is_expected(name, topic_id_of(log.identity))
 
-    def note(self, name: str, log: Journaled, synced: int) -> None:
-        """Note a recovery point; not that of a log that was deleted or opened anew meanwhile."""
-        with self._own.changed:
+    def note_recovery_point(self, name: str, log: Journaled, synced: int) -> None:
+        """Note a recovery point, unless the log was deleted or opened again meanwhile."""
+        with self._journal_files.changed:
             if self.logs.get(name) is log:
                 self._points.note(name, synced)

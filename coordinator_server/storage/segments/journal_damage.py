@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from coordinator_server.storage.segments.journal_file import FoundFile
-from coordinator_server.storage.segments.journal_format import Hole
+from coordinator_server.storage.segments.journal_format import UnreadableFrames
 from coordinator_server.storage.segments.journal_manifest import Listed
 from coordinator_server.storage.segments.recovery import JournalDamage
 
@@ -49,7 +49,7 @@ def damages_of(
     return damages
 
 
-def _reason(hole: Hole) -> str:
+def _reason(hole: UnreadableFrames) -> str:
     size = hole.end - hole.position
     if not hole.first:
         return f"the frames up to {hole.last} cannot be read ({size} bytes)"

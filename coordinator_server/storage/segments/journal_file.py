@@ -1,4 +1,4 @@
-"""One file of the journal, open for writing, and the reading of one."""
+"""One journal file: writing, and reading what an earlier process has left."""
 
 import os
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from coordinator_server.storage.segments.journal_format import (
     HEADER_BYTES,
     NO_HEADER,
     PROGRESS_AT,
-    Entry,
     Header,
-    Hole,
+    JournalEntry,
+    UnreadableFrames,
     entries,
     progress,
     read_frames,
@@ -25,12 +25,12 @@ from coordinator_server.storage.segments.journal_format import (
 from coordinator_server.storage.segments.log_identity import directory_of
 
 FIRST_BYTES: Final = 256 * 1024
-"""What a file has at first; it grows by doubling, so that small directories stay small."""
+"""Initial size of a file, which doubles as needed, so that small directories stay small."""
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def this_boot() -> bytes:
-    """The start of the machine; zeros where the system has no name for it."""
+    """The machine's boot id; zeros if the system has none."""
     try:
         return bytes.fromhex(_BOOT_ID.read_text(encoding="ascii").strip().replace("-", ""))
     except (OSError, ValueError):
@@ -38,59 +38,63 @@ def this_boot() -> bytes:
 
 
 def new_seed() -> int:
-    """A random start of checksums, which no client can guess."""
+    """Return a random seed for checksums, which no client can guess."""
     return int.from_bytes(os.urandom(4), "big")
 
 
 @dataclass(eq=False, slots=True)
 class JournalFile:
-    """A file of the journal."""
+    """An open journal file."""
 
     path: Path
     number: int
     file: BlockFile
     size: int
-    """Bytes that were written once, and are there to be written again."""
+    """Bytes that are allocated; frames overwrite them."""
     header: Header
     position: int = HEADER_BYTES
     is_dirty: bool = False
-    """Something was written since the last sync."""
+    """Whether frames were written since the last sync."""
     names: set[str] = field(default_factory=set)
-    """The directories of the logs with entries in it that may not be synced."""
+    """Directories of logs that need the file: their segments may lack its entries."""
     ends: dict[bytes, int] = field(default_factory=dict)
-    """Up to which offset it may have entries of a log, by the log's identity; settled or not."""
+    """Highest end offset of each log's entries, by identity, whether the log needs them or not."""
     broken: bool = False
-    """A write has failed: the descriptor is closed, the file goes once it is not needed."""
+    """Whether a write has failed: the descriptor is closed, the file is removed, not reused."""
     ends_at_hole: bool = False
-    """What lies behind the first hole does not count: power was lost before it was synced."""
+    """Whether frames behind the first unreadable one do not count: the file was not synced before
+    the power loss."""
     is_damaged: bool = False
-    """Logs may have lost what it had: it stays until somebody accepts that."""
+    """Whether entries were lost: the file stays until an operator accepts the loss."""
 
     @property
     def generation(self) -> int:
-        """Of what counts in it."""
+        """The generation whose frames are valid."""
         return self.header.generation
 
     def make_room(self, size: int, capacity: int) -> None:
-        """Write zeros where it has none: written again, they cost no metadata. Raises OSError."""
+        """Fill the file with zeros up to the frame's end, so that syncing it needs no metadata.
+
+        Raises OSError.
+        """
         end = self.position + size
         if end > self.size:
             longer = max(2 * self.size, end, FIRST_BYTES)
             longer = max(min(longer, capacity), end)
-            # A file found shorter than its header has got that since.
+            # A recovered file may have been shorter than its header.
             begin = max(self.size, self.position)
             self.file.fill(begin, longer - begin)
             self.size = longer
 
-    def reach(self, identity: bytes, end_offset: int) -> None:
-        """Expect entries of a log up to an offset."""
+    def expect_entries_until(self, identity: bytes, end_offset: int) -> None:
+        """Note that the file may have entries of a log up to an offset."""
         if end_offset > self.ends.get(identity, -1):
             self.ends[identity] = end_offset
 
     def note_progress(self, sequence: int, *, durably: bool = False) -> None:
-        """Write down that the frame of a sequence is there.
+        """Record in the progress page that the frame of a sequence was written.
 
-        A failure is passed over: the frame is whole, and only its damage would go unnoticed.
+        An OSError is ignored: the frame is valid, and only damage to it would go unnoticed.
         """
         data = progress(self.header, sequence)
         with suppress(OSError):
@@ -101,29 +105,30 @@ class JournalFile:
 
 
 class FoundFile(NamedTuple):
-    """A file that an earlier life has left."""
+    """A file that an earlier process has left."""
 
     file: JournalFile
     first: int
     """The sequence of the first frame; 0 if there is none."""
     last: int
-    holes: list[Hole]
+    """The sequence of the last frame; 0 if there is none."""
+    holes: list[UnreadableFrames]
     seen: dict[str, int]
-    """The sequence of the last frame that has an entry of a log, by the log's directory."""
+    """The sequence of the last frame with an entry of a log, by the log's directory."""
     problem: str | None
-    """Why the whole file cannot be read, if so."""
+    """The reason if the whole file cannot be read."""
 
 
 def find(files: Files, path: Path, number: int) -> FoundFile:
-    """Take up a file with all its entries. Raises OSError."""
+    """Open a file and read all its frames. Raises OSError."""
     block = files.open_block(path)
     header, written, problem = _read_pages(block)
     file = JournalFile(path, number, block, block.size(), header)
     first = last = 0
-    holes: list[Hole] = []
+    holes: list[UnreadableFrames] = []
     seen: dict[str, int] = {}
     for each in read_frames(block, header, written or 0):
-        if isinstance(each, Hole):
+        if isinstance(each, UnreadableFrames):
             holes.append(each)
             continue
         first, last = first or each.sequence, each.sequence
@@ -131,19 +136,19 @@ def find(files: Files, path: Path, number: int) -> FoundFile:
             name = directory_of(entry.identity)
             file.names.add(name)
             seen[name] = each.sequence
-            file.reach(entry.identity, entry.end_offset)
+            file.expect_entries_until(entry.identity, entry.end_offset)
     if written is None and problem is None and not first:
         problem = "neither its progress (the second page) nor any of its frames can be read"
-    # Without a header nobody knows its generation, so it is not written again.
+    # Without a header the generation is unknown, so the file is not reused.
     file.broken = file.generation == 0
     return FoundFile(file, first, last, holes, seen, problem)
 
 
 def _read_pages(block: BlockFile) -> tuple[Header, int | None, str | None]:
-    """The header, the sequence that is known to be written, and why there is no header.
+    """Return the header, the last sequence in the progress page, and why the header is missing.
 
-    The pages are written together when a generation begins. If only one of them has arrived then,
-    the file holds nothing that is needed, under either generation.
+    Both pages are written together when a generation begins. If only one of them reached the disk,
+    the file has no frame that is needed, under either generation.
     """
     header, found = read_header(block), read_progress(block)
     if header is None and found is None:
@@ -157,12 +162,12 @@ def _read_pages(block: BlockFile) -> tuple[Header, int | None, str | None]:
 
 def entries_in(
     files: Files, path: Path, header: Header, is_certain: bool, ends_at_hole: bool
-) -> Iterator[Entry]:
-    """The entries of a file that has this header. Raises OSError."""
+) -> Iterator[JournalEntry]:
+    """Read the entries of a file with this header. Raises OSError."""
     file = files.open_block(path)
     try:
         for each in read_frames(file, header):
-            if not isinstance(each, Hole):
+            if not isinstance(each, UnreadableFrames):
                 yield from entries(each.body, is_synced=is_certain)
             elif ends_at_hole:
                 return

@@ -1,4 +1,4 @@
-"""The files of a journal: the one that is written, full ones, and free ones to be used again."""
+"""The files of a journal: the current one, full ones, and free ones for reuse."""
 
 from asyncio import CancelledError
 from contextlib import suppress
@@ -23,12 +23,12 @@ from coordinator_server.storage.segments.journal_manifest import JournalManifest
 
 
 class JournalFiles:
-    """Makes, reuses and removes files; a manifest names those that have to be there."""
+    """Creates, reuses and removes files; a manifest lists the files that must exist."""
 
     def __init__(
         self, directory: Path, owner: str, files: Files, *, syncs: bool, boot: bytes | None
     ) -> None:
-        """Take up no file yet. Raises OSError."""
+        """Open the manifest; JournalRecovery adds the existing files. Raises OSError."""
         self._directory = directory
         self._owner = owner
         self._files = files
@@ -36,18 +36,18 @@ class JournalFiles:
         self.boot = this_boot() if boot is None else boot
         self.manifest = JournalManifest(directory, files, owner)
         self.changed = Condition()
-        """Guards what follows; notified when a checkpoint has ended."""
+        """Guards the fields below; notified when a checkpoint has ended."""
         self.current: JournalFile | None = None
         self.full: list[JournalFile] = []
         self.free: list[JournalFile] = []
         self._unnamed: JournalFile | None = None
-        """A new file that the manifest does not name for sure: the next one to be used."""
+        """A new file that the manifest may not list; the next `make` uses it."""
         self.generation = 0
-        """The latest."""
+        """The latest generation of any file."""
         self.next_number = 0
 
     def path_of(self, number: int) -> Path:
-        """Where a file of a number is."""
+        """The path of a file number."""
         return self._directory / journal_names.file_name(self._owner, number)
 
     def live(self) -> list[JournalFile]:
@@ -55,12 +55,12 @@ class JournalFiles:
         return [*self.full, *([] if self.current is None else [self.current])]
 
     def is_certain(self, header: Header) -> bool:
-        """Whether nothing that came before can be lost: it was synced, or the power never went."""
+        """Whether a file's frames cannot be lost: they were synced, or the machine still runs."""
         return header.is_synced or (header.boot == self.boot and any(self.boot))
 
     def make(self) -> JournalFile:
-        """Make an empty file. Raises OSError."""
-        # One of which the manifest could not be written may be named there nevertheless.
+        """Create an empty file. Raises OSError."""
+        # After a failed write the manifest may list the file nevertheless, so it is used first.
         made = self._unnamed = self._unnamed or self._new_file()
         self.manifest.add(made.number, manifest_entry(made))
         self._unnamed = None
@@ -73,14 +73,14 @@ class JournalFiles:
         made = JournalFile(path, number, self._files.open_block(path), 0, NO_HEADER)
         try:
             if self._syncs:
-                # Never less than the header, which a later fill would overwrite.
+                # At least the header: a later fill must not overwrite it.
                 made.size = max(FIRST_BYTES, HEADER_BYTES)
                 made.file.fill(0, made.size)
             self.begin_generation(made)
             if self._syncs:
                 self._files.sync_directory(self._directory)
         except (Exception, CancelledError):
-            # Whatever it is: a file without a header would look like a damaged one.
+            # After any exception: a file without a header would look like a damaged one.
             with suppress(Exception):
                 made.file.close()
             with suppress(Exception):
@@ -89,18 +89,18 @@ class JournalFiles:
         return made
 
     def begin_generation(self, file: JournalFile) -> None:
-        """Make all that a file holds stale."""
+        """Write a new header, which makes all frames of a file stale."""
         with self.changed:
             self.generation += 1
             header = Header(self.generation, self._syncs, new_seed(), self.boot)
-        # Over an older one it is always durable: frames of two generations must not be mixed up.
+        # A header over an older one is always synced: generations must not be mixed up.
         file.file.write(0, file_header(header), durably=self._syncs or file.generation > 0)
         file.header = header
         file.position = HEADER_BYTES
         file.names, file.ends = set(), {}
 
-    def give_up(self, file: JournalFile) -> None:
-        """Never write into a file again: what the system says of it is worth nothing now."""
+    def abandon(self, file: JournalFile) -> None:
+        """Close a file after a failed write or sync; it is never written again."""
         file.broken = True
         try:
             file.file.close()
@@ -110,7 +110,7 @@ class JournalFiles:
                 self.current = None
 
     def release(self, file: JournalFile) -> None:
-        """Use a settled file again, or remove one that has failed. Raises OSError."""
+        """Free a file that no log needs, or remove it if it has failed. Raises OSError."""
         if file.broken:
             file.file.close()
             self.manifest.discard([file.number])
@@ -129,7 +129,7 @@ class JournalFiles:
                 self.free.append(file)
 
     def remove_free(self) -> None:
-        """Remove the free files, and the manifest if it names no other. Raises OSError."""
+        """Remove the free files, and the manifest if it lists no others. Raises OSError."""
         if self._unnamed is not None:
             self.free.append(self._unnamed)
             self._unnamed = None
@@ -143,5 +143,5 @@ class JournalFiles:
 
 
 def manifest_entry(file: JournalFile) -> Listed:
-    """What the manifest says of a sound file."""
+    """The manifest's entry for an undamaged file."""
     return Listed(file.header.is_synced, file.header.boot.hex())

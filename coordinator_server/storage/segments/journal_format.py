@@ -1,22 +1,22 @@
-"""How the journal lies in its files: a header with a generation, and a frame for every write.
+"""The format of journal files: a header with a generation, and one frame per write.
 
-A frame counts only if it is whole and of the file's generation. Frames begin at sectors: none that
-holds an acknowledged frame is ever written again. A frame holds entries: a batch of a log at its
-offset, or a cut, which says that a log went back to an offset.
+A frame is valid only if it is complete and of the file's generation. Frames begin at sectors, and
+no sector of an acknowledged frame is written again. A frame holds entries: a batch of a log at its
+offset, or a truncation of a log to an offset.
 
-A place without a whole frame is the end of the file, a torn write, or damage:
+A position without a valid frame is the end of the file, a torn write, or damage:
 
 - Only one write is under way at a time, and the next one begins when it has returned. So only the
-  last frame of a file can be torn, and nothing of its generation lies behind it. A whole frame of
-  the generation behind the place, at any sector, therefore shows damage: every frame before it was
-  written. What an earlier generation has left does not count, nor does what a client has put into
-  a record: checksums begin with a seed that each generation draws anew and no client can see.
-- A second page, the progress, has the sequence of the last frame whose write has returned. It is
-  written after every frame, and not synced: it survives the process, but after a loss of power it
-  may be some seconds old. If it names a frame that is not there, that one is damaged, too. It lies
-  in a page of its own, because no page is to be written again that has anything else.
+  last frame of a file can be torn, and no frame of its generation lies behind it. A valid frame of
+  the generation behind the position, at any sector, therefore proves damage: every frame before it
+  was written. Frames of earlier generations do not count, nor do bytes that a client has put into
+  a record: checksums begin with a random seed of the generation, which no client can see.
+- The second page, the progress page, has the sequence of the last frame whose write has returned.
+  It is written after every frame and not synced: it survives a kill, but after a power loss it may
+  be some seconds old. If it names a frame that is missing, that frame is damaged, too. It has a
+  page for itself, because no page with other contents may be rewritten.
 
-What remains is a damaged last frame after a loss of power, which looks like a torn write.
+One case is not detected: a damaged last frame after a power loss looks like a torn write.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,13 +32,13 @@ SECTOR_BYTES: Final = 512
 PAGE_BYTES: Final = 4_096
 PROGRESS_AT: Final = PAGE_BYTES
 HEADER_BYTES: Final = 2 * PAGE_BYTES
-"""Of the file: pages of header and progress, so that frames never share one with them."""
+"""Size of the header and progress pages; frames begin behind them."""
 _SYNCED: Final = b"KGCJRNL3"
 _UNSYNCED: Final = b"KGCJRNL4"
 _FILE: Final = Struct(">8sQI16sI")
-"""One of these two, generation, seed, boot, checksum of all that."""
+"""Magic (synced or unsynced), generation, seed, boot id, checksum of these fields."""
 _PROGRESS: Final = Struct(">8sQI16sQI")
-"""As the header, with a sequence before the checksum: the page is a second copy of it."""
+"""The header fields, a sequence, checksum: the page is also a copy of the header."""
 BOOT_BYTES: Final = 16
 _SCAN_BYTES: Final = 1 << 20
 _FRAME_MAGIC: Final = 0x4B474346
@@ -47,90 +47,91 @@ _FRAME: Final = Struct(">IIQQI")
 _CHECKED_FROM: Final = 8
 _CHECKED: Final = Struct(">QQI")
 _ENTRY: Final = Struct(">HqI")
-"""Bytes of the log's identity, offset, bytes of the batch; none for a cut."""
+"""Size of the log's identity, offset, size of the batch (0 for a truncation)."""
 _OFFSET_BYTES: Final = 8
 
 
-class Entry(NamedTuple):
-    """What happened to a log; of a cut the batch is empty."""
+class JournalEntry(NamedTuple):
+    """A batch that was appended to a log, or a truncation, which has no batch."""
 
     identity: bytes
     """The directory's name and the topic's id; see log_identity.py."""
     offset: int
     batch: bytes
     is_synced: bool = True
-    """It was on disk, or in the memory of a system that runs on, before what came after it."""
+    """Whether the entry was durable before the next one was written."""
 
     @property
     def end_offset(self) -> int:
-        """Where the log ends with it."""
+        """The end offset of the log after this entry."""
         return read_batch_header(self.batch).last_offset + 1 if self.batch else self.offset
 
 
-class Run(NamedTuple):
-    """Batches of a log without a gap between them."""
+class BatchRun(NamedTuple):
+    """Consecutive batches of a log."""
 
     offset: int
     batches: list[bytes]
     is_synced: bool
-    """Of the first one."""
+    """`is_synced` of the first batch."""
 
 
 class Header(NamedTuple):
-    """What a file says of itself."""
+    """The header of a journal file."""
 
     generation: int
     is_synced: bool
-    """Every frame was on disk before anybody was answered for it."""
+    """Whether every frame was synced before its acknowledgements."""
     seed: int = 0
-    """Checksums of frames begin with it."""
+    """The start value of the frames' checksums."""
     boot: bytes = bytes(BOOT_BYTES)
-    """The start of the machine at which the generation began."""
+    """The machine's boot id when the generation began."""
 
 
 NO_HEADER: Final = Header(0, is_synced=True)
 
 
 class Progress(NamedTuple):
-    """The second page of a file."""
+    """The progress page, the second page of a file."""
 
     header: Header
     sequence: int
-    """Of the last frame whose write has returned; 0 before the first."""
+    """The sequence of the last frame whose write has returned; 0 before the first."""
 
 
 class Frame(NamedTuple):
-    """A write of the journal as it was found."""
+    """A frame that was read from a file."""
 
     sequence: int
     end: int
-    """Position behind it, where the next one begins."""
+    """Position of the next frame."""
     body: bytes
 
 
-class Hole(NamedTuple):
+class UnreadableFrames(NamedTuple):
     """Frames that were written and cannot be read."""
 
     position: int
     end: int
-    """Where the next whole frame begins, or the file ends."""
+    """Position of the next valid frame, or the end of the file."""
     first: int
-    """Sequence of the first of them; 0 if it is not known."""
+    """Sequence of the first unreadable frame; 0 if it is not known."""
     last: int
+    """Sequence of the last unreadable frame."""
 
 
 # --- writing ---
 
 
 def file_header(header: Header) -> bytes:
-    """The first pages of a file; frames of other generations do not count in it."""
+    """Encode the header page and the progress page of a new generation."""
     start = _header_fields(header)
     page = (start + crc32c(start).to_bytes(4, "big")).ljust(PAGE_BYTES, b"\0")
     return page + progress(header, 0).ljust(PAGE_BYTES, b"\0")
 
 
 def progress(header: Header, sequence: int) -> bytes:
-    """The contents of the second page, once the frame of a sequence is written."""
+    """Encode the progress page after the frame of a sequence was written."""
     start = _header_fields(header) + sequence.to_bytes(8, "big")
     return start + crc32c(start).to_bytes(4, "big")
 
@@ -141,8 +142,8 @@ def _header_fields(header: Header) -> bytes:
     return magic + generation + seed + header.boot
 
 
-class Entries:
-    """What happens to a log, as entries of the next frame, in parts."""
+class EntryBuffer:
+    """Collects the entries of one log for the next frame, as parts to be joined."""
 
     __slots__ = ("_batch_size", "_identity", "_identity_size", "_parts", "_sized")
 
@@ -152,10 +153,10 @@ class Entries:
         self._parts: list[bytes] = []
         self._batch_size = -1
         self._sized = b""
-        """The size of the last batch and the identity: many batches have the same size."""
+        """Encoded size of the last batch and the identity, reused while the size is the same."""
 
     def add(self, batch: bytes) -> None:
-        """The log gets a batch at its offset, with which it begins."""
+        """Add a batch, which begins with its offset."""
         size = len(batch)
         if size != self._batch_size:
             self._batch_size = size
@@ -167,11 +168,11 @@ class Entries:
         parts.append(batch)
 
     def cut(self, offset: int) -> None:
-        """The log goes back to an offset; whatever it got before does not count any more."""
+        """Replace all collected entries by a truncation to an offset."""
         self._parts = [_ENTRY.pack(len(self._identity), offset, 0), self._identity]
 
     def take(self) -> list[bytes]:
-        """All of it, which is gone then."""
+        """Return the parts and clear the buffer."""
         taken = self._parts
         if taken:
             self._parts = []
@@ -179,7 +180,7 @@ class Entries:
 
 
 def frame(header: Header, sequence: int, body: bytes) -> bytes:
-    """A frame of entries, filled up to the end of its last sector."""
+    """Encode a frame of entries, padded to whole sectors."""
     generation = header.generation
     checked = _CHECKED.pack(generation, sequence, len(body))
     checksum = crc32c(body, crc32c(checked, header.seed))
@@ -189,7 +190,7 @@ def frame(header: Header, sequence: int, body: bytes) -> bytes:
 
 
 def frame_size(body_size: int) -> int:
-    """Bytes of a frame with so many bytes of entries."""
+    """The size of a frame with entries of `body_size` bytes."""
     size = _FRAME.size + body_size
     return size + -size % SECTOR_BYTES
 
@@ -198,7 +199,7 @@ def frame_size(body_size: int) -> int:
 
 
 def read_header(file: BlockFile) -> Header | None:
-    """The header of a file by its first page alone; None if that is damaged, or not written yet."""
+    """Read the header from the first page; None if it is damaged or not written yet."""
     head = file.read(0, _FILE.size)
     if len(head) < _FILE.size:
         return None
@@ -209,7 +210,7 @@ def read_header(file: BlockFile) -> Header | None:
 
 
 def read_progress(file: BlockFile) -> Progress | None:
-    """The progress of a file by its second page; None if that is damaged, or not written yet."""
+    """Read the progress page; None if it is damaged or not written yet."""
     page = file.read(PROGRESS_AT, _PROGRESS.size)
     if len(page) < _PROGRESS.size:
         return None
@@ -219,10 +220,12 @@ def read_progress(file: BlockFile) -> Progress | None:
     return Progress(Header(generation, magic == _SYNCED, seed, boot), sequence)
 
 
-def read_frames(file: BlockFile, header: Header, written: int = 0) -> Iterator[Frame | Hole]:
-    """The frames of a file's generation in order, and the holes between them.
+def read_frames(
+    file: BlockFile, header: Header, written: int = 0
+) -> Iterator[Frame | UnreadableFrames]:
+    """Yield the frames of the header's generation, and the ranges of unreadable ones.
 
-    The file is read on behind a hole. `written` is the last sequence that its progress names.
+    `written` is the sequence in the progress page.
     """
     at, expected = HEADER_BYTES, None
     while True:
@@ -232,15 +235,15 @@ def read_frames(file: BlockFile, header: Header, written: int = 0) -> Iterator[F
             if behind is None:
                 break
             position, found = behind
-            yield Hole(at, position, expected or 0, found.sequence - 1)
+            yield UnreadableFrames(at, position, expected or 0, found.sequence - 1)
         yield found
         at, expected = found.end, found.sequence + 1
     if written >= (expected or 1):
-        yield Hole(at, file.size(), expected or 0, written)
+        yield UnreadableFrames(at, file.size(), expected or 0, written)
 
 
 def _next_frame(file: BlockFile, at: int, header: Header, least: int) -> tuple[int, Frame] | None:
-    """Position and contents of the first whole frame at a sector from a position on."""
+    """Find the next valid frame at a sector boundary; returns its position and the frame."""
     magic = _FRAME_MAGIC.to_bytes(4, "big")
     size = file.size()
     while at < size:
@@ -274,40 +277,40 @@ def _read_frame(file: BlockFile, at: int, header: Header, expected: int | None) 
 
 
 def _counts(found: int, sequence: int, generation: int, expected: int | None) -> bool:
-    """Whether a frame belongs to a generation and comes next."""
+    """Whether a frame has the generation and the expected sequence."""
     return found == generation and expected in (None, sequence)
 
 
-def entries(body: bytes, *, is_synced: bool = True) -> Iterator[Entry]:
-    """The entries of a frame of such a file."""
+def entries(body: bytes, *, is_synced: bool = True) -> Iterator[JournalEntry]:
+    """Decode the entries of a frame."""
     at = 0
     while at < len(body):
         name_size, offset, size = _ENTRY.unpack_from(body, at)
         at += _ENTRY.size
         name, at = body[at : at + name_size], at + name_size
-        yield Entry(name, offset, body[at : at + size], is_synced)
+        yield JournalEntry(name, offset, body[at : at + size], is_synced)
         at += size
 
 
-def folded(found: Iterable[Entry], first: int = 0) -> list[Run]:
-    """What the entries of one log come to, in order, from an offset on.
+def merged_runs(found: Iterable[JournalEntry], first: int = 0) -> list[BatchRun]:
+    """Merge the entries of one log into runs of batches from an offset on.
 
-    An entry takes back every batch that reaches its offset. Between two runs everything was in the
-    segment when the second one began, or was lost with the power before it was synced.
+    An entry removes every earlier batch that ends behind its offset. Records between two runs were
+    in the segment when the second run began, or were lost unsynced with the power.
     """
-    kept: list[tuple[Entry, int]] = []
+    kept: list[tuple[JournalEntry, int]] = []
     for each in found:
         while kept and kept[-1][1] > each.offset:
             kept.pop()
         if each.batch:
             kept.append((each, each.end_offset))
-    runs: list[Run] = []
+    runs: list[BatchRun] = []
     end: int | None = None
     for each, its_end in kept:
         if each.offset < first:
             continue
         if each.offset != end:
-            runs.append(Run(each.offset, [], each.is_synced))
+            runs.append(BatchRun(each.offset, [], each.is_synced))
         runs[-1].batches.append(each.batch)
         end = its_end
     return runs

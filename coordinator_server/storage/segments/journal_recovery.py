@@ -1,4 +1,4 @@
-"""Takes up the files that an earlier life of the journal has left, and looks for damage."""
+"""Recovers the journal files that an earlier process has left, and detects damage."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,52 +24,55 @@ from coordinator_server.storage.segments.reporting import Report
 
 
 class JournalRecovery:
-    """What a start has found of a journal."""
+    """The state of a journal's files at the start of the process."""
 
     def __init__(
         self,
-        own: JournalFiles,
+        journal_files: JournalFiles,
         directory: Path,
         owner: str,
         files: Files,
         recovery: Recovery,
         report: Report,
     ) -> None:
-        """Take up the files there are; those with entries are full. Raises OSError."""
-        self._own = own
-        self._manifest = own.manifest
+        """Open the existing files and add them to the full files. Raises OSError."""
+        self._journal_files = journal_files
+        self._manifest = journal_files.manifest
         self._directory = directory
         self._owner = owner
         self._files = files
         self._is_strict = recovery is Recovery.STRICT
         self._report = report
         self.sequence = 0
-        """That of the last frame."""
+        """The sequence of the last frame."""
         self.suspects: dict[str, JournalDamage] = {}
-        """Why logs cannot be opened, by their directories."""
+        """The damage that prevents logs from being opened, by log directory."""
         self.missing: set[int] = set()
-        """Numbers of files that the manifest names and that are gone."""
+        """Numbers of files that the manifest lists and that do not exist."""
         self.is_whole = False
-        """Whether all files were there and could be read."""
+        """Whether every file exists and could be read."""
         self._find()
 
     def _find(self) -> None:
-        """Take up the files there are; those with entries are full."""
+        """Open the existing files in the order in which they were written."""
         numbers = journal_names.numbers(self._directory, self._owner, self._files)
         if numbers:
-            # A process that was killed may have left a name in memory, and the file is used again.
+            # A killed process may have left file names unsynced, and the files are reused.
             self._files.sync_directory(self._directory)
         listed = self._manifest.listed()
-        self._own.next_number = max([*numbers, *listed], default=-1) + 1
-        # As they were written: a file may have got its generation before one that was used first.
+        self._journal_files.next_number = max([*numbers, *listed], default=-1) + 1
+        # Ordered by frame sequence: a file may have got its generation before one that was used
+        # earlier.
         found = sorted(
-            (find(self._files, self._own.path_of(number), number) for number in numbers),
+            (find(self._files, self._journal_files.path_of(number), number) for number in numbers),
             key=lambda each: each.first,
         )
-        self._own.full = [each.file for each in found]
+        self._journal_files.full = [each.file for each in found]
         lasts = [hole.last for each in found for hole in each.holes]
         self.sequence = max([*lasts, *(each.last for each in found)], default=0)
-        self._own.generation = max((file.generation for file in self._own.full), default=0)
+        self._journal_files.generation = max(
+            (file.generation for file in self._journal_files.full), default=0
+        )
         self._look_for_damage(found, set(listed) - set(numbers))
 
     def _look_for_damage(self, found: Sequence[FoundFile], missing: set[int]) -> None:
@@ -86,25 +89,29 @@ class JournalRecovery:
             number, known = each.file.number, listed.get(each.file.number)
             is_half_made = each.file.generation > 0 or not _has_begun(each.file)
             if each.problem is not None and known is None and is_half_made:
-                # Power was lost before the second page was there, or even the first.
+                # The power failed before both header pages of a new file were written.
                 continue
             if damages := damages_of(each, known, seen, logs):
                 lost[number] = damages
-        self.is_whole = not (lost or missing or self._keep_doubts(found, listed))
+        self.is_whole = not (lost or missing or self._has_doubtful_files(found, listed))
         for number in missing:
-            lost[number] = [missing_file(self._own.path_of(number), listed[number], logs)]
+            lost[number] = [missing_file(self._journal_files.path_of(number), listed[number], logs)]
         synced = {each.file.number: each.file.header for each in found}
         for number, damages in lost.items():
             header = synced.get(number)
             known = listed.get(number)
             is_synced = header.is_synced if header is not None and header.generation else True
-            boot = header.boot if header is not None and header.generation else self._own.boot
+            boot = (
+                header.boot
+                if header is not None and header.generation
+                else self._journal_files.boot
+            )
             if known is not None and (header is None or not header.generation):
                 is_synced, boot = known.is_synced, bytes.fromhex(known.boot)
-            self._take_damage(
+            self._record_damage(
                 number,
                 damages,
-                is_excused=not is_synced and not (any(boot) and boot == self._own.boot),
+                is_excused=not is_synced and not (any(boot) and boot == self._journal_files.boot),
             )
         for each in found:
             file = each.file
@@ -112,11 +119,11 @@ class JournalRecovery:
                 entry = manifest_entry(file)._replace(is_doubtful=file.number not in listed)
                 self._manifest.add(file.number, entry)
 
-    def _keep_doubts(self, found: Sequence[FoundFile], listed: Mapping[int, Listed]) -> bool:
-        """Whether files may be gone that nothing names any more; until those beside them are.
+    def _has_doubtful_files(self, found: Sequence[FoundFile], listed: Mapping[int, Listed]) -> bool:
+        """Whether files may be missing that the manifest does not list.
 
-        A log that was refused for the gap must not be served after another start, which would find
-        all files that it expects.
+        The manifest keeps this doubt until the files with entries are removed: a log that was
+        refused because of a gap must not be served after the next start.
         """
         doubtful = [
             each.file
@@ -125,14 +132,14 @@ class JournalRecovery:
             and (each.file.number not in listed or listed[each.file.number].is_doubtful)
         ]
         for file in doubtful:
-            # Removed when it is settled, and its doubt with it.
+            # Removed instead of reused, which also ends the doubt.
             file.broken = True
         return bool(doubtful) or self._manifest.problem is not None
 
-    def _take_damage(
+    def _record_damage(
         self, number: int, damages: Sequence[JournalDamage], *, is_excused: bool
     ) -> None:
-        """Remember what is lost, unless it may be: with the power, before it was synced."""
+        """Record damage, unless it is excused: unsynced frames may be lost with the power."""
         for damage in damages:
             if is_excused:
                 self._report(
@@ -141,7 +148,7 @@ class JournalRecovery:
                     position=damage.position,
                     reason="log.flush is not commit, and the machine was started again since",
                 )
-                for file in self._own.full:
+                for file in self._journal_files.full:
                     file.ends_at_hole = file.ends_at_hole or file.number == number
                 continue
             repair = accept_loss_command(self._directory)
@@ -151,7 +158,7 @@ class JournalRecovery:
         if is_excused or not self._is_strict:
             self._manifest.discard([number])
             return
-        kept = [file for file in self._own.full if file.number == number]
+        kept = [file for file in self._journal_files.full if file.number == number]
         for file in kept:
             file.is_damaged = True
         if not kept:
@@ -160,13 +167,13 @@ class JournalRecovery:
         if known is None or known.suspects is None:
             everybody = frozenset[str]().union(*(damage.suspects for damage in damages))
             is_synced = known.is_synced if known is not None else True
-            boot = known.boot if known is not None else self._own.boot.hex()
+            boot = known.boot if known is not None else self._journal_files.boot.hex()
             self._manifest.add(number, Listed(is_synced, boot, everybody))
 
 
 def _has_begun(file: JournalFile) -> bool:
-    """Whether a file that cannot be read was used once: both of its first pages were written.
+    """Whether both header pages of an unreadable file were written, so that it was in use.
 
-    They are written together, before the manifest names the file; a loss of power may keep either.
+    They are written together before the manifest lists the file; a power loss may keep either.
     """
     return any(file.file.read(0, PAGE_BYTES)) and any(file.file.read(PROGRESS_AT, PAGE_BYTES))

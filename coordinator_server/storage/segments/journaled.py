@@ -1,32 +1,32 @@
-"""A log as the journal knows it."""
+"""The interface through which the journal uses a log."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
 
 
 class Journaled(ABC):
-    """A log as the journal knows it."""
+    """A log whose batches go through the journal."""
 
     directory: Path
     identity: bytes
     end_offset: int
 
     @abstractmethod
-    def settle(self) -> int | None:
-        """Write and sync what was appended so far, and note the recovery point. Blocks.
+    def sync_and_note(self) -> int | None:
+        """Write and sync every appended batch and note the recovery point. Blocks.
 
-        Returns where that ends, None if it failed.
+        Returns the synced end offset, or None if that failed.
         """
 
     @property
     @abstractmethod
     def is_open(self) -> bool:
-        """Whether it takes and writes anything."""
+        """Whether the log accepts appends."""
 
     @abstractmethod
-    def give_up(self, error: OSError) -> None:
-        """Take and sync no more."""
+    def fail(self, error: OSError) -> None:
+        """Refuse appends and syncs from now on."""
 
     @abstractmethod
     def close(self) -> None:
-        """Sync what is left, unless the log was given up, and close its files. Blocks."""
+        """Sync the log, unless it has failed, and close its files. Blocks."""

@@ -1,6 +1,6 @@
-"""Reads a partition's log for a tenure that begins, without holding up the event loop.
+"""Loads a partition's log at the start of a tenure without blocking the event loop.
 
-A thread reads the files, a block ahead of the event loop, which makes records of it.
+A thread reads the files, one block ahead of the event loop, which decodes the records.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from coordinator_protocol.batch import check_crc, read_header
 from coordinator_protocol.errors import Malformed
-from coordinator_server.storage.base import CorruptLog, Loaded
+from coordinator_server.storage.base import CorruptLog, LoadedRecords
 from coordinator_server.storage.segments.batch_reader import RunReader
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.progress import LoadProgress
@@ -18,7 +18,7 @@ from coordinator_server.storage.segments.threads import STORAGE_THREADS
 
 
 class Block(NamedTuple):
-    """Whole batches of a segment, and where they begin in its file."""
+    """Whole batches of a segment, and their position in its file."""
 
     segment: Segment
     at: int
@@ -35,7 +35,7 @@ class BlockReader:
         self._at = 0
 
     def next(self) -> Block | None:
-        """What comes next; None at the end. Raises CorruptLog, OSError."""
+        """Read the next block; None at the end. Raises CorruptLog, OSError."""
         segments = self._segments
         if segments is None:
             segments = self._segments = self._log.begin_reading()
@@ -51,7 +51,7 @@ class BlockReader:
         return None
 
     def close(self) -> None:
-        """Let go of the segments."""
+        """End the read of the segments."""
         if self._segments is not None:
             self._segments = None
             self._number = 0
@@ -60,10 +60,10 @@ class BlockReader:
 
 async def load(
     partition: int, log: SegmentLog, progress: LoadProgress, turns: asyncio.Lock
-) -> AsyncIterator[Loaded]:
-    """Every record; the event loop gets a turn every few milliseconds.
+) -> AsyncIterator[LoadedRecords]:
+    """Yield every record, and yield to the event loop every few milliseconds.
 
-    Partitions that load at the same time take turns, one of them between two of the loop's.
+    `turns` lets only one loading partition decode records per turn of the event loop.
     Raises CorruptLog, OSError.
     """
     progress.begin(partition, log.size)
@@ -80,7 +80,7 @@ async def load(
             coming = _read_ahead(blocks)
             if block.segment is not segment:
                 segment = block.segment
-                log.check_meets(ends[0], segment.base_offset)
+                log.check_contiguous(ends[0], segment.base_offset)
             steps = _read(log, block, reader, ends)
             is_over = False
             while not is_over:
@@ -92,40 +92,40 @@ async def load(
             done += len(block.data)
             progress.advance(partition, done)
         if segment is None or segment.base_offset != bases[-1]:
-            log.check_meets(ends[0], bases[-1])
+            log.check_contiguous(ends[0], bases[-1])
         for loaded in reader.take(flush=True):
             yield loaded
     finally:
         progress.end(partition)
-        _let_go(coming, blocks)
+        _close_after_read(coming, blocks)
 
 
 def _read_ahead(blocks: BlockReader) -> "asyncio.Task[Block | None]":
     return asyncio.get_running_loop().create_task(STORAGE_THREADS.run(blocks.next))
 
 
-def _let_go(coming: "asyncio.Task[Block | None]", blocks: BlockReader) -> None:
-    """Close once nobody reads any more: the thread cannot be interrupted."""
+def _close_after_read(coming: "asyncio.Task[Block | None]", blocks: BlockReader) -> None:
+    """Close the reader after its running read, which cannot be interrupted."""
 
     def close(read: "asyncio.Task[Block | None]") -> None:
         if not read.cancelled():
             read.exception()
         closing = asyncio.get_running_loop().create_task(STORAGE_THREADS.run(blocks.close))
-        closing.add_done_callback(_look_at_failure)
+        closing.add_done_callback(_retrieve_exception)
 
     coming.add_done_callback(close)
 
 
-def _look_at_failure(closing: "asyncio.Task[None]") -> None:
-    """There is nobody to be told."""
+def _retrieve_exception(closing: "asyncio.Task[None]") -> None:
+    """Retrieve the exception, or asyncio logs it as never retrieved."""
     if not closing.cancelled():
         closing.exception()
 
 
 def _read(log: SegmentLog, block: Block, reader: RunReader, ends: list[int]) -> Iterator[bool]:
-    """Read a block, a turn's worth at a time; yields after each turn but the last.
+    """Decode a block; yields after each time slice but the last.
 
-    `ends` gets the offset behind it.
+    Stores the offset behind the block in `ends[0]`.
     """
     segment, start, data = block
     at = 0
@@ -136,7 +136,7 @@ def _read(log: SegmentLog, block: Block, reader: RunReader, ends: list[int]) -> 
         except Malformed as error:
             raise CorruptLog(f"{segment.path}, position {start + at}: {error}") from error
         if header.base_offset < ends[0]:
-            # No checksum covers it. One that is too large shows when the next one is smaller.
+            # No checksum covers offsets. One that is too large shows when the next is smaller.
             raise CorruptLog(
                 f"{segment.path}, position {start + at}: offset {header.base_offset}, expected "
                 f"{ends[0]} or more"

@@ -1,7 +1,7 @@
-"""A log of segment files in Kafka's format: append, read, sync, cut.
+"""A log of segment files in Kafka's format: append, read, sync, truncate.
 
-Used by the coordinator's partitions and by topics alike. Nothing here knows an event loop: `sync`
-is called in a thread, while appends go on.
+The coordinator's partitions and the topics use it. It does not depend on an event loop: a thread
+calls `sync` while the event loop appends.
 """
 
 import threading
@@ -15,21 +15,21 @@ from coordinator_protocol.batch import BatchHeader, read_header, stamped
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.journal_format import Entries
+from coordinator_server.storage.segments.journal_format import EntryBuffer
 from coordinator_server.storage.segments.journaled import Journaled
 from coordinator_server.storage.segments.log_identity import read_identity
 from coordinator_server.storage.segments.log_reading import read_batches, walk_batches
 from coordinator_server.storage.segments.recovery import accept_loss_command
 from coordinator_server.storage.segments.segment import Segment, drop_indexes, segment_bases
 from coordinator_server.storage.segments.segment_recovery import (
-    check_beginning,
-    check_whole,
-    restore,
-    write_again,
+    check_first_segment,
+    check_nothing_lost,
+    restore_from_journal,
+    rewrite_unsynced,
 )
 from coordinator_server.storage.segments.segment_writer import SegmentWriter
 from coordinator_server.storage.segments.segments import OpenSegments, open_segments
-from coordinator_server.storage.segments.swap import complete
+from coordinator_server.storage.segments.swap import complete_compaction
 from coordinator_server.storage.segments.threads import as_os_error
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
@@ -48,10 +48,9 @@ class SegmentLog(Journaled):
         segment_ms: int = DEFAULT_SEGMENT_MS,
         journal: Journal | None = None,
     ) -> None:
-        """Open the log of a directory, which is made if need be, and recover its last segment.
+        """Create the directory if it is missing, replay the journal and recover the last segment.
 
-        First it gets what the journal has of it. `cut_bytes` then says how long a torn tail was.
-        Raises CorruptLog, OSError.
+        `cut_bytes` is the size of the torn tail that recovery cut. Raises CorruptLog, OSError.
         """
         self.directory = directory
         self.name = directory.name
@@ -59,67 +58,67 @@ class SegmentLog(Journaled):
         self.segment_bytes = segment_bytes
         self._segment_ms = segment_ms
         self._journal = journal
-        self._settled: int | None = None
-        """Where the log ended when it was closed and synced."""
+        self._synced_at_close: int | None = None
+        """The end offset of the sync at close; None while the log is open or if the sync failed."""
         self.clean_offset = 0
-        """Compacted up to here in this life of the log; a restart looks at everything once more."""
+        """Segments before this offset were compacted since the log was opened."""
         self.compactable = True
-        """Not after the renames of a compaction have failed: opening the log sorts them out."""
+        """False after a rename of a compaction has failed, until the log is opened again."""
         self.closing = threading.Event()
-        """Whoever compacts the log gives up when it is set."""
+        """Set by `close`; a running compaction stops when it is set."""
         self._compacting = threading.Lock()
-        """Held for a whole compaction; closing waits for it."""
-        self.is_kept_back = False
-        """Whether the flusher is going to write to the segment what it may lack."""
+        """Held for a whole compaction; `close` waits for it."""
+        self.is_queued_for_write_out = False
+        """Whether the segment writer has the log in its queue."""
         self.appended_bytes = 0
-        """Of all batches since it was opened."""
+        """Bytes of all batches appended since the log was opened."""
         self.counted_bytes = 0
-        """Of these, those that the flusher knows of."""
+        """The part of `appended_bytes` that UnwrittenBytes has counted."""
         bases = self._prepare()
         is_journaled = journal is not None and journal.is_written
-        self._entries = Entries(self.identity) if is_journaled else None
-        """What the journal does not have yet; None without one."""
+        self._entries = EntryBuffer(self.identity) if is_journaled else None
+        """Batches for the next journal write; None without a journal."""
         self.end_offset = 0
-        """The offset the next record will have."""
+        """The offset of the next record."""
         self._segments = OpenSegments(open_segments(files, directory, bases or [0]))
         self._writer = SegmentWriter(directory, files, self._segments)
         self.cut_bytes = self._open(anew=not bases)
-        self._writer.begin_anew(self.end_offset)
-        self._journaled = self.end_offset
-        """Everything before is safe under the policy."""
+        self._writer.reset(self.end_offset)
+        self._safe_offset = self.end_offset
+        """Every record before this offset is safe under the flush policy."""
         if journal is not None:
             try:
-                journal.opened(self, self.end_offset)
+                journal.register(self, self.end_offset)
             except (Exception, CancelledError):
                 self._segments.close()
                 raise
 
     def _prepare(self) -> list[int]:
-        """Make or complete the directory; where its segments begin. Raises CorruptLog, OSError."""
+        """Prepare the directory and return the base offsets. Raises CorruptLog, OSError."""
         files, directory, journal = self._files, self.directory, self._journal
         files.make_directory(directory)
-        complete(files, directory)
+        complete_compaction(files, directory)
         bases = segment_bases(files, directory)
         self.identity = read_identity(files, directory)
         if journal is not None:
-            check_whole(journal, self.identity, directory, bases)
+            check_nothing_lost(journal, self.identity, directory, bases)
             if journal.is_strict:
-                check_beginning(files, directory, bases)
+                check_first_segment(files, directory, bases)
         return bases
 
     def _open(self, *, anew: bool) -> int:
-        """Recover what is there and make it durable; returns the bytes of a torn tail cut then.
+        """Recover the log and sync it; returns the bytes of the torn tail that was cut.
 
-        Raises CorruptLog, OSError; no file is open then.
+        Closes all files and raises CorruptLog or OSError if that fails.
         """
-        # A process that was killed may have left in memory what the active segment has, and that it
-        # was cut; and its name, unless a recovery point says that records in it were synced.
+        # A killed process may have left the contents, the length and the name of the active segment
+        # unsynced. The name is durable if a recovery point lies behind the segment's base offset.
         active, journal = self._segments.active, self._journal
         point = 0 if journal is None else journal.points.of(self.name)
         is_named = point > active.base_offset and active.size > 0
         try:
             cut = self._recover(anew=anew)
-            self._know_first_timestamp()
+            self._read_first_timestamp()
             drop_indexes(self._files, self.directory)
             if active.size or not anew:
                 active.file.sync()
@@ -131,36 +130,36 @@ class SegmentLog(Journaled):
         return cut
 
     def _recover(self, *, anew: bool) -> int:
-        """Give the active segment what the journal has of it; bytes of the torn tail cut then."""
+        """Replay the journal into the active segment; returns the bytes of the torn tail cut."""
         journal, active, point = self._journal, self._segments.active, 0
         if journal is not None:
             if anew and not (journal.is_strict and journal.is_expected(self.name)):
                 journal.points.lower(self.name, 0)
             point = journal.points.of(self.name)
-            restore(active, journal, self.identity, point)
-        # Without its topic the point may be that of a deleted log of the same name.
+            restore_from_journal(active, journal, self.identity, point)
+        # The recovery point may be of a deleted topic of the same name if the topic is unknown.
         is_strict = journal is not None and journal.is_strict and journal.is_expected(self.name)
         cut = active.recover(point, is_strict=is_strict)
         self.end_offset = active.end_offset
-        write_again(self._files, active, point)
+        rewrite_unsynced(self._files, active, point)
         if journal is not None:
-            # Records of other writes will have the offsets from here on.
+            # The offsets from here on will be used again, by other records.
             journal.points.lower(self.name, self.end_offset)
         return cut
 
-    def _know_first_timestamp(self) -> None:
-        """Read from the active segment what appends, on the event loop, decide by."""
+    def _read_first_timestamp(self) -> None:
+        """Read the active segment's first timestamp, so that appends do not read the file."""
         if self._segments.active.length:
             self._segments.active.first_timestamp()
 
     def _sync_names(self) -> None:
-        """Make the names durable that a killed process may have left in memory."""
+        """Sync the directory and its parent, as a killed process may have left names unsynced."""
         self._files.sync_directory(self.directory)
         self._files.sync_directory(self.directory.parent)
 
     @property
     def failed(self) -> OSError | None:
-        """Why nothing can be appended any more; the log must be closed and opened again."""
+        """The error that ended appends, if any; the log must be closed and opened again."""
         return self._writer.failed
 
     @property
@@ -170,22 +169,22 @@ class SegmentLog(Journaled):
 
     @property
     def unwritten_bytes(self) -> int:
-        """What was appended and is only in memory, as far as segments go."""
+        """Bytes that were appended and are not in the segment files yet."""
         return self._writer.unwritten_bytes
 
     @property
     def durable_offset(self) -> int:
-        """Everything before it is safe: on disk, or in the journal or file as the policy asks."""
+        """Every record before this offset is as safe as the flush policy requires."""
         writer = self._writer
         if writer.sync_failed and self._entries is None:
-            # What was only written may be lost already: to go on behind it would leave a gap.
-            # Full segments are safe: a compaction may have dropped records for later ones in them.
+            # Unsynced writes may be lost already, and appends behind them would leave a gap.
+            # Full segments count: a compaction may have dropped records for later ones in them.
             return max(writer.synced_offset, writer.full_synced_offset)
-        return max(self._journaled, writer.synced_offset)
+        return max(self._safe_offset, writer.synced_offset)
 
     @property
     def start_offset(self) -> int:
-        """The first offset there is, or would be."""
+        """The base offset of the first segment."""
         return self._segments.all[0].base_offset
 
     @property
@@ -196,10 +195,10 @@ class SegmentLog(Journaled):
     # --- writing ---
 
     def append(self, batch: bytes) -> int:
-        """Put one batch at the end and return the offset of its first record.
+        """Buffer one batch at the end of the log and return the offset of its first record.
 
-        It is kept back in memory: the journal gets it next, or the segment where there is none, so
-        nothing here waits for a disk. Raises OSError if the log has failed.
+        The next flush writes it to the journal, or to the segment if there is no journal, so this
+        method does not wait for a disk. Raises OSError if the log has failed.
         """
         header = read_header(batch)
         base_offset = self.end_offset
@@ -208,7 +207,7 @@ class SegmentLog(Journaled):
         return base_offset
 
     def append_built(self, batch: bytes, last_offset_delta: int, max_timestamp: int) -> int:
-        """As `append`, of a batch that was built at `end_offset`; where the log ends then.
+        """Append a batch that was built at `end_offset` and return the new `end_offset`.
 
         Timestamps are in milliseconds.
         """
@@ -218,66 +217,63 @@ class SegmentLog(Journaled):
         active = self._segments.active
         if active.length and (
             active.length + len(batch) > self.segment_bytes
-            or active.is_to_end(last_offset_delta, max_timestamp, self._segment_ms)
+            or active.must_roll_before(last_offset_delta, max_timestamp, self._segment_ms)
         ):
             writer.roll(self.end_offset)
         end_offset = self.end_offset + last_offset_delta + 1
         try:
-            writer.keep_back(batch, end_offset, max_timestamp)
+            writer.buffer_batch(batch, end_offset, max_timestamp)
             if entries is not None:
                 entries.add(batch)
         except Exception as error:
-            # Half of it may be there, and must not come before another batch.
-            self.give_up(as_os_error(error))
+            # A part of the batch may be buffered, so no other batch may follow.
+            self.fail(as_os_error(error))
             raise
         self.appended_bytes += len(batch)
         self.end_offset = end_offset
         return end_offset
 
     def write_out(self) -> int:
-        """Write to the segments what was kept back; up to which offset everything is there then.
+        """Write the buffered batches to the segments and return the offset behind them.
 
-        Raises OSError. The log has failed then: with a journal, what was acknowledged is in there.
+        An OSError fails the log; acknowledged records are in the journal, if there is one.
         """
         return self._writer.write_out()
 
     def take_entries(self) -> list[bytes]:
-        """What the journal does not have yet, as entries in parts; it is taken to have it."""
+        """Return the parts of the entries for the next journal write, and clear them."""
         return [] if self._entries is None else self._entries.take()
 
-    def give_up(self, error: OSError) -> None:
-        """Take and sync no more: the journal could not take entries, or the log is deleted."""
+    def fail(self, error: OSError) -> None:
+        """Refuse appends and syncs from now on, with the first error the log failed with."""
         self._writer.failed = self._writer.failed or error
 
-    def journaled(self, offset: int) -> None:
-        """Everything before an offset is safe under the policy: the journal or the file has it."""
-        self._journaled = max(self._journaled, offset)
+    def mark_safe(self, offset: int) -> None:
+        """Note that every record before an offset is safe under the flush policy."""
+        self._safe_offset = max(self._safe_offset, offset)
 
     def sync(self) -> int:
-        """Make everything appended before the call durable; where that ends. Raises OSError.
+        """Make everything appended before the call durable and return the offset behind it.
 
-        After a failure there is no second try, the log has failed.
+        An OSError fails the log; a sync is never retried.
         """
         return self._writer.sync()
 
     def probe(self, size: int) -> None:
-        """Prove that so many bytes can be written and synced, and take them back.
-
-        For a log that could not be written before. Raises OSError.
-        """
-        with self._writer.written_out():
+        """Write, sync and cut `size` bytes, to test a disk that refused a write. Raises OSError."""
+        with self._writer.exclusive_after_write():
             self._segments.active.probe(size)
 
     def truncate(self, offset: int) -> None:
-        """Cut the log so that `offset` comes next; a batch that straddles it goes as a whole."""
-        with self._writer.written_out():
+        """Remove all records from `offset` on; a batch that contains `offset` goes as a whole."""
+        with self._writer.exclusive_after_write():
             if self._journal is not None:
                 self._journal.points.lower(self.name, offset)
             while len(self._segments.all) > 1 and self._segments.active.base_offset >= offset:
                 segment = self._segments.drop_active()
                 segment.file.close()
                 self._files.remove(segment.path)
-                # One by one: were an older one gone and a later one not, there would be a gap.
+                # Sync after each removal: a crash must not leave a later segment without this one.
                 self._files.sync_directory(self.directory)
             active = self._segments.active
             active.truncate(active.position_of(offset))
@@ -285,62 +281,62 @@ class SegmentLog(Journaled):
             for _, header, _, _ in active.walk():
                 active.end_offset = header.last_offset + 1
             self.end_offset = active.end_offset
-            self._know_first_timestamp()
+            self._read_first_timestamp()
             active.file.sync()
             self._files.sync_directory(self.directory)
-            self._writer.begin_anew(self.end_offset)
-            self._journaled = self.end_offset
+            self._writer.reset(self.end_offset)
+            self._safe_offset = self.end_offset
             if self._entries is not None:
-                # Or a replay would bring back what the journal has beyond.
+                # The journal gets the truncation too: a replay would bring the records back.
                 self._entries.cut(self.end_offset)
 
-    def settle(self) -> int | None:
+    def sync_and_note(self) -> int | None:
         """See journaled.Journaled."""
-        if self._settled is None and self.failed is None:
+        if self._synced_at_close is None and self.failed is None:
             with suppress(OSError):
-                return self._writer.sync(self._note)
-        if self._settled is not None:
-            self._note(self._settled)
-        return self._settled
+                return self._writer.sync(self._note_recovery_point)
+        if self._synced_at_close is not None:
+            self._note_recovery_point(self._synced_at_close)
+        return self._synced_at_close
 
-    def _note(self, synced: int) -> None:
-        """Note the recovery point; a cut, which lowers it, comes before or after both."""
+    def _note_recovery_point(self, synced: int) -> None:
+        """Note the recovery point, while no truncation can run."""
         if self._journal is not None:
-            self._journal.note(self.name, self, synced)
+            self._journal.note_recovery_point(self.name, self, synced)
 
     def close(self) -> None:
-        """Sync what is left, unless the log has failed, and close the files. Blocks."""
+        """Sync the log, unless it has failed, and close its files. Blocks."""
         self.closing.set()
         with self._compacting:
-            self._settled = self.settle()
+            self._synced_at_close = self.sync_and_note()
             self._writer.close()
-        self.give_up(OSError(f"{self.directory} is closed"))
+        self.fail(OSError(f"{self.directory} is closed"))
 
     # --- reading ---
 
     def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
-        """Whole batches from the one with `offset` on, none that reaches `up_to` or beyond.
+        """Read whole batches from the one with `offset`, as long as they end before `up_to`.
 
-        At least one batch, however large; of one segment only. Empty at the end of the log.
-        Raises CorruptLog, OSError.
+        Returns at least one batch, however large, of one segment only; nothing at the end of the
+        log. Raises CorruptLog, OSError.
         """
         with self._reading() as segments:
             return read_batches(segments, offset, max_bytes, up_to)
 
     def batches(self, since: int | None = None) -> Iterator[tuple[BatchHeader, bytes, int]]:
-        """Header of every batch, the chunk with it and where in it; checked.
+        """Yield the header of every batch, the chunk with the batch and its position in the chunk.
 
-        With `since` (ms), segments that were walked before and have only older records are left
-        out. Raises CorruptLog, OSError.
+        Checksums are checked. `since` (ms) skips segments known to have only older records.
+        Raises CorruptLog, OSError.
         """
         with self._reading() as segments:
-            yield from walk_batches(segments, since, self.check_meets)
+            yield from walk_batches(segments, since, self.check_contiguous)
 
-    def check_meets(self, end: int, following: int) -> None:
+    def check_contiguous(self, end: int, following: int) -> None:
         """Raise CorruptLog if records are missing between the end of a segment and the next one.
 
-        A compaction here leaves an empty batch at the end of what it has emptied; one of a broker
-        does not, so where a broker was there may be gaps.
+        Our compaction ends an emptied range with an empty batch. Kafka's does not, so a directory
+        that a broker has used may have gaps.
         """
         journal = self._journal
         if journal is None or journal.allows_gaps or end == following:
@@ -352,16 +348,12 @@ class SegmentLog(Journaled):
         )
 
     def latest_known(self, up_to: int) -> int | None:
-        """The largest timestamp (ms) there is for sure before an offset: of segments walked before.
-
-        None if that is not known of any.
-        """
+        """The largest timestamp (ms) in the indexed segments before an offset; None without any."""
         return self._segments.latest_known(up_to)
 
     @contextmanager
     def _reading(self) -> Iterator[list[Segment]]:
-        """The segments, with all that was appended."""
-        # Written now, so that none but the last one changes any more.
+        """Keep the segments open for reading, with every appended batch in their files."""
         segments = self.begin_reading()
         try:
             yield segments
@@ -369,7 +361,7 @@ class SegmentLog(Journaled):
             self.end_reading()
 
     def begin_reading(self) -> list[Segment]:
-        """The segments, with all that was appended, open until `end_reading`. Raises OSError."""
+        """Write out and return the segments, open until `end_reading`. Raises OSError."""
         segments = self._segments.begin_reading()
         try:
             self.write_out()
@@ -379,45 +371,45 @@ class SegmentLog(Journaled):
         return segments
 
     def end_reading(self) -> None:
-        """Let go of them."""
+        """End a read that `begin_reading` began."""
         self._segments.end_reading()
 
     # --- compaction ---
 
     @contextmanager
     def compacting(self) -> Iterator[Files]:
-        """Let nobody close the log or compact it too. Raises OSError if it is closed."""
+        """Exclude `close` and other compactions. Raises OSError if the log has failed."""
         with self._compacting:
             if self.failed is not None:
                 raise self.failed
             yield self._files
 
     def closed_segments(self) -> list[Segment]:
-        """Those before the active one that are durable, with their ends known; they never change.
+        """Return the durable segments before the active one; they do not change any more.
 
         Raises OSError.
         """
         closed = self._segments.closed()
         self.write_out()
-        # Records that may still be cut must not take the place of acknowledged ones.
+        # A record that may still be truncated must not replace an acknowledged one.
         durable = self.durable_offset
         return [segment for segment in closed if segment.end_offset <= durable]
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """Go on with a compacted segment, which has taken the names of others, in their place."""
+        """Use a compacted segment in place of the segments whose files it has replaced."""
         self._segments.replace(old, new)
 
     @property
     def base_offsets(self) -> list[int]:
-        """Where the segments begin."""
+        """The base offset of every segment."""
         return [segment.base_offset for segment in self._segments.all]
 
     @property
     def closed_bytes(self) -> int:
-        """Bytes in all segments but the active one."""
+        """Bytes in the segments before the active one."""
         return self._segments.closed_bytes()
 
     @property
     def dirty_bytes(self) -> int:
-        """Bytes in those of them that are durable and were not compacted yet."""
+        """Bytes in the durable segments before the active one that were not compacted yet."""
         return self._segments.dirty_bytes(self.clean_offset, self.durable_offset)

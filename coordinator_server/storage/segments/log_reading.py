@@ -21,11 +21,11 @@ def read_batches(segments: Sequence[Segment], offset: int, max_bytes: int, up_to
 
 
 def walk_batches(
-    segments: Sequence[Segment], since: int | None, check_meets: Callable[[int, int], None]
+    segments: Sequence[Segment], since: int | None, check_contiguous: Callable[[int, int], None]
 ) -> Iterator[tuple[BatchHeader, bytes, int]]:
     """Yield the header of every batch, the chunk with it and where in it; checked.
 
-    `check_meets` is given the offset where a segment ends and the one where the next begins.
+    `check_contiguous` is given the offset where a segment ends and the one where the next begins.
     Raises CorruptLog, OSError.
     """
     last = segments[-1]
@@ -42,5 +42,5 @@ def walk_batches(
             if at < segment.size:
                 raise CorruptLog(f"{segment.path}, position {at}: the segment ends in a batch")
             if following is not None:
-                check_meets(end, following.base_offset)
+                check_contiguous(end, following.base_offset)
             segment.latest_timestamp = latest

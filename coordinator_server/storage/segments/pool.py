@@ -49,7 +49,7 @@ class DescriptorPool:
             with file.opening:
                 if file.handle is None and not file.is_closed:
                     self._make_room()
-                    handle = self.with_room(file.reopened)
+                    handle = self.with_descriptor(file.reopen)
                     with self._lock:
                         file.handle = handle
                         self._open[file] = None
@@ -68,7 +68,7 @@ class DescriptorPool:
         """An operation has ended; who closed the file meanwhile has left that to it."""
         with self._lock:
             file.pins -= 1
-            handle = self._detached(file) if file.is_closed and not file.pins else None
+            handle = self._detach(file) if file.is_closed and not file.pins else None
         if handle is not None:
             handle.close()
 
@@ -77,16 +77,16 @@ class DescriptorPool:
         with file.opening:
             with self._lock:
                 file.is_closed = True
-                handle = None if file.pins else self._detached(file)
+                handle = None if file.pins else self._detach(file)
             if handle is not None:
                 handle.close()
 
-    def _detached(self, file: "PooledFile") -> File | None:
+    def _detach(self, file: "PooledFile") -> File | None:
         handle, file.handle = file.handle, None
         self._open.pop(file, None)
         return handle
 
-    def with_room(self, work: Callable[[], _Result]) -> _Result:
+    def with_descriptor(self, work: Callable[[], _Result]) -> _Result:
         """Do what needs a descriptor; where there is none, idle files are closed for it.
 
         Raises what the work raises.
@@ -110,7 +110,7 @@ class DescriptorPool:
             return False
         file, handle = taken
         try:
-            file.put_away(handle)
+            file.close_idle(handle)
         finally:
             file.opening.release()
         return True
@@ -127,7 +127,7 @@ class DescriptorPool:
                         continue
                     # Without waiting: whoever holds it may be waiting for ours.
                     if file.opening.acquire(blocking=False):
-                        handle = self._detached(file)
+                        handle = self._detach(file)
                         assert handle is not None
                         return file, handle
         return None
@@ -169,7 +169,7 @@ class PooledFile:
         pool.pin(self)
         pool.unpin(self)
 
-    def reopened(self) -> File:
+    def reopen(self) -> File:
         """The file as it was put away; raises OSError if another one is in its place."""
         if self._size is not None and self.path.name not in self._base.names(self.path.parent):
             raise FileNotFoundError(errno.ENOENT, "the file is gone", str(self.path))
@@ -179,7 +179,7 @@ class PooledFile:
             raise OSError(errno.ESTALE, "another file has taken its place", str(self.path))
         return handle
 
-    def put_away(self, handle: File) -> None:
+    def close_idle(self, handle: File) -> None:
         """Close the descriptor.
 
         A file with unsynced data is synced first. The system reports an error of writing back to
@@ -267,15 +267,15 @@ class ReservedFiles:
 
     def open_block(self, path: Path) -> BlockFile:
         """See Files."""
-        return self._pool.with_room(lambda: self._base.open_block(path))
+        return self._pool.with_descriptor(lambda: self._base.open_block(path))
 
     def open(self, path: Path) -> File:
         """See Files."""
-        return self._pool.with_room(lambda: self._base.open(path))
+        return self._pool.with_descriptor(lambda: self._base.open(path))
 
     def names(self, directory: Path) -> list[str]:
         """See Files."""
-        return self._pool.with_room(lambda: self._base.names(directory))
+        return self._pool.with_descriptor(lambda: self._base.names(directory))
 
     def make_directory(self, path: Path) -> None:
         """See Files."""
@@ -291,11 +291,11 @@ class ReservedFiles:
 
     def replace(self, path: Path, data: bytes) -> None:
         """See Files."""
-        self._pool.with_room(lambda: self._base.replace(path, data))
+        self._pool.with_descriptor(lambda: self._base.replace(path, data))
 
     def sync_directory(self, path: Path) -> None:
         """See Files."""
-        self._pool.with_room(lambda: self._base.sync_directory(path))
+        self._pool.with_descriptor(lambda: self._base.sync_directory(path))
 
 
 class PooledFiles(ReservedFiles):

@@ -1,35 +1,34 @@
-"""How far the loads of partitions are, for who waits for them."""
+"""Tracks and logs the progress of partition loads."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-REPORT_SECONDS: Final = 1.0
+from coordinator_server.storage.segments.reporting import Report
 
-Report = Callable[..., None]
-"""Called as `report(event, **fields)` for the log."""
+REPORT_SECONDS: Final = 1.0
 
 
 class LoadProgress:
-    """Bytes read of every partition that is being loaded; a line per partition and second."""
+    """Counts the bytes read of loading partitions, and logs at most one event per second each."""
 
     def __init__(self, report: Report, monotonic: Callable[[], float]) -> None:
-        """`monotonic` tells seconds."""
+        """`monotonic` returns seconds."""
         self._report = report
         self._monotonic = monotonic
         self._loads: dict[int, tuple[int, int]] = {}
         self._reported: dict[int, float] = {}
 
     def loads(self) -> Mapping[int, tuple[int, int]]:
-        """Bytes done and bytes in all, by partition."""
+        """Bytes read and total bytes, by partition."""
         return self._loads
 
     def begin(self, partition: int, total: int) -> None:
-        """A load begins."""
+        """Begin a load of `total` bytes."""
         self._loads[partition] = (0, total)
         self._reported[partition] = self._monotonic()
 
     def advance(self, partition: int, done: int) -> None:
-        """So many bytes of it are done in all."""
+        """Set the bytes read so far."""
         total = self._loads[partition][1]
         self._loads[partition] = (done, total)
         now = self._monotonic()
@@ -38,6 +37,6 @@ class LoadProgress:
             self._report("partition_loading", partition=partition, bytes=done, of=total)
 
     def end(self, partition: int) -> None:
-        """It is loaded, or has failed."""
+        """End a load that has finished or failed."""
         self._loads.pop(partition, None)
         self._reported.pop(partition, None)

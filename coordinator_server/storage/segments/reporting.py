@@ -1,6 +1,6 @@
-"""How the storage tells what happens."""
+"""The callback with which the storage writes log events."""
 
 from collections.abc import Callable
 
 Report = Callable[..., None]
-"""Called as `report(event, **fields)` for the log."""
+"""`report(event, **fields)` writes one log event."""

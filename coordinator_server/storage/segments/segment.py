@@ -26,9 +26,9 @@ MAGIC: Final = b"\x02"
 MAGIC_AT: Final = 16
 CHUNK_BYTES: Final = 256 * 1024
 SUFFIX: Final = ".log"
-_GOES_BACK: Final = "offset"
+_OFFSET_GOES_BACK: Final = "offset"
 _UNKNOWN: Final = -2
-"""No timestamp: records without one have -1."""
+"""Not read yet; records without a timestamp have -1."""
 
 _INDEXES: Final = (".index", ".timeindex", ".txnindex")
 INDEX_SUFFIXES: Final = (*_INDEXES, *(index + ".swap" for index in _INDEXES))
@@ -43,10 +43,10 @@ class Segment:
     """The batches from `base_offset` on; positions are bytes in the file."""
 
     __slots__ = (
+        "_buffered",
         "_first_timestamp",
         "_indexed",
-        "_kept_back",
-        "_note_from",
+        "_next_indexed",
         "base_offset",
         "end_offset",
         "file",
@@ -60,62 +60,59 @@ class Segment:
     def __init__(
         self, files: Files | None, directory: Path, base_offset: int, suffix: str = ""
     ) -> None:
-        """Without `files` there is no file until `make_file`; batches can be kept back meanwhile.
-
-        Raises OSError.
-        """
+        """Open the file; without `files`, `make_file` does it later. Raises OSError."""
         self.base_offset = base_offset
         self.end_offset = base_offset
-        """The offset behind the last batch, as far as it is known."""
+        """The offset behind the last known batch."""
         self.path = directory / (file_name(base_offset) + suffix)
         self.file: File = NO_FILE if files is None else files.open(self.path)
         self.size = self.file.size()
         """Bytes in the file."""
         self.length = self.size
-        """Bytes in the file, and of batches that are still to be written."""
-        self._kept_back: list[bytes] = []
+        """Bytes in the file and in buffered batches."""
+        self._buffered: list[bytes] = []
         self.index: list[tuple[int, int]] = []
         """Base offset and position of a batch every few kilobytes."""
         self._indexed = 0
-        self._note_from = 0
-        """Where the next batch begins that the index is to have, or later."""
+        self._next_indexed = 0
+        """Batches from this position on get an index entry."""
         self._first_timestamp = _UNKNOWN
         self.latest_timestamp: int | None = None
-        """The largest of all batches, in milliseconds; known once all were walked."""
+        """The largest timestamp (ms) of all batches; None until all were read."""
 
     def make_file(self, files: Files) -> None:
-        """Give it the file it was made without. Raises OSError."""
+        """Create the file of a segment that was made without one. Raises OSError."""
         self.file = files.open(self.path)
 
-    def keep_back(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
-        """Append a batch that `write_out` is to write; whoever reads the file has to call that.
+    def buffer_batch(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
+        """Buffer a batch for `write_out`, which must run before the batch can be read.
 
-        The offset comes last: a thread that sees it has the batch to write, too.
+        `end_offset` is set last: a thread that sees it also sees the batch.
         """
         length = self.length
         if not length:
             self._first_timestamp = max_timestamp
-        if length >= self._note_from:
-            self._note(self.end_offset, length)
+        if length >= self._next_indexed:
+            self._index_batch(self.end_offset, length)
         self.length = length + len(batch)
-        self._kept_back.append(batch)
+        self._buffered.append(batch)
         self.end_offset = end_offset
 
     def write_out(self) -> bool:
-        """Write what was kept back so far; whether there was anything.
+        """Write the buffered batches; returns False if there were none.
 
-        Another thread may keep back more meanwhile. After an error the file is as it was before, if
-        that can be done. Raises OSError.
+        Another thread may buffer more meanwhile. After an error the file is cut to its old size, if
+        that is possible. Raises OSError.
         """
-        batches = self._kept_back[:]
+        batches = self._buffered[:]
         if batches:
             self._write(b"".join(batches))
-            del self._kept_back[: len(batches)]
+            del self._buffered[: len(batches)]
         return bool(batches)
 
-    def forget_kept_back(self) -> None:
-        """Give back the memory of what will not be written any more."""
-        self._kept_back.clear()
+    def discard_buffered(self) -> None:
+        """Drop the buffered batches, which will not be written any more."""
+        self._buffered.clear()
 
     def _write(self, data: bytes) -> None:
         try:
@@ -126,18 +123,16 @@ class Segment:
         self.size += len(data)
 
     def recover(self, point: int = 0, *, is_strict: bool = False) -> int:
-        """Cut what a crash has torn; returns how many bytes were cut.
+        """Cut the tail that a crash has torn; returns the number of bytes cut.
 
-        Batches before the recovery point were synced: they are checked when they are loaded.
-
-        What was synced before the crash cannot be torn. So a batch that cannot be read, with whole
-        ones behind it, is damage and not ours to cut, unless sectors of it never reached the disk.
-        With `is_strict` it is an error if the segment does not reach the recovery point: records
-        before that were acknowledged. Raises CorruptLog, OSError.
+        Batches before the recovery point were synced; their checksums are checked when they are
+        loaded. An unreadable batch with intact ones behind it is damage, which is not cut, unless
+        sectors of it never reached the disk. With `is_strict` the segment must reach the recovery
+        point, as the records before it were acknowledged. Raises CorruptLog, OSError.
         """
-        at, fault = self._walk_whole(point)
-        if is_strict and fault.startswith(_GOES_BACK):
-            # The batch is whole, so nothing is torn: the offset of this one or another is damaged.
+        at, fault = self._index_intact(point)
+        if is_strict and fault.startswith(_OFFSET_GOES_BACK):
+            # The batch is intact, so it is not torn: an offset is damaged.
             raise CorruptLog(f"{self.path}, position {at}: {fault}")
         if is_strict and self.end_offset < point:
             why = f": {fault}" if at < self.size else ""
@@ -147,13 +142,13 @@ class Segment:
                 accept_loss_command(self.path.parent.parent),
             )
         if at < self.size and self.end_offset < point:
-            # Either the point or the segment is wrong, so neither is trusted.
+            # The recovery point or the segment is wrong, so check every batch.
             self.end_offset = self.base_offset
             self.index.clear()
-            at, fault = self._walk_whole(0)
+            at, fault = self._index_intact(0)
         if at == self.size:
             return 0
-        following = self._next_whole(at)
+        following = self._next_intact(at)
         if following is not None and not self._lost_sectors(at, following):
             raise CorruptLog(
                 f"{self.path}, position {at}: {fault}; the batch at {following} can be read"
@@ -162,36 +157,39 @@ class Segment:
         self.truncate(at)
         return cut
 
-    def _walk_whole(self, point: int) -> tuple[int, str]:
-        """Index every batch up to the first that cannot be read: where it is, and why."""
+    def _index_intact(self, point: int) -> tuple[int, str]:
+        """Index the batches up to the first unreadable one; returns its position and the reason."""
         at = 0
         try:
             for position, header, chunk, offset in self.walk():
                 if header.last_offset >= point:
                     self._check(position, header, chunk, offset)
                 if header.base_offset < self.end_offset:
-                    return at, f"{_GOES_BACK} {header.base_offset}, expected {self.end_offset}"
-                self._note(header.base_offset, position)
+                    return (
+                        at,
+                        f"{_OFFSET_GOES_BACK} {header.base_offset}, expected {self.end_offset}",
+                    )
+                self._index_batch(header.base_offset, position)
                 self.end_offset = header.last_offset + 1
                 at = position + header.size
         except CorruptLog as error:
             return at, str(error.__context__)
         return at, "the batch is longer than what is there"
 
-    def _next_whole(self, at: int) -> int | None:
-        """Where a whole batch begins behind a position at which none does."""
+    def _next_intact(self, at: int) -> int | None:
+        """Find the position of the next intact batch behind an unreadable one."""
         position = at + 1
         while position + HEADER_BYTES <= self.size:
             window = self.file.read(position, CHUNK_BYTES + HEADER_BYTES)
             found = window.find(MAGIC, MAGIC_AT)
             while 0 <= found - MAGIC_AT < CHUNK_BYTES:
-                if self._is_whole(position + found - MAGIC_AT):
+                if self._is_intact(position + found - MAGIC_AT):
                     return position + found - MAGIC_AT
                 found = window.find(MAGIC, found + 1)
             position += CHUNK_BYTES
         return None
 
-    def _is_whole(self, at: int) -> bool:
+    def _is_intact(self, at: int) -> bool:
         try:
             header = read_header(self.file.read(at, HEADER_BYTES))
             if not 0 <= header.base_offset - self.end_offset <= LARGEST_DELTA:
@@ -202,11 +200,11 @@ class Segment:
         return True
 
     def _lost_sectors(self, begin: int, end: int) -> bool:
-        """Whether a sector between two positions reads as zeros, as one never written does.
+        """Whether a sector between two positions reads as zeros, so that it was never written.
 
-        Of the first sector only what belongs to the batch counts. That begins with zeros anyway,
-        but not with as many: its offset is known, and its length behind that is never zero.
-        The last sector counts with what it has of the next batch, which begins with zeros, too.
+        Of the first sector only the bytes of the batch count. A batch begins with zeros too, but
+        its known offset and its length, which is never zero, limit how many. The last sector counts
+        with its part of the next batch, which also begins with zeros.
         """
         end += -end % SECTOR_BYTES
         lost = self.file.read(begin, min(end - begin, MAX_LOST_BYTES))
@@ -221,9 +219,9 @@ class Segment:
     def walk(
         self, at: int = 0, *, checked: bool = False
     ) -> Iterator[tuple[int, BatchHeader, bytes, int]]:
-        """Position, header, and the chunk with the batch and where in it, from a position on.
+        """Yield position, header, chunk and position in the chunk of every batch from `at` on.
 
-        What is incomplete at the end is left out. Raises CorruptLog.
+        An incomplete batch at the end is left out. Raises CorruptLog.
         """
         chunk, start = b"", at
         while at < self.size:
@@ -250,7 +248,7 @@ class Segment:
             raise CorruptLog(f"{self.path}, position {position}: {error}") from error
 
     def _chunk(self, at: int) -> bytes:
-        """Bytes from a position, at least one batch if it is all there."""
+        """Read bytes from a position; at least one batch, unless it is incomplete."""
         chunk = self.file.read(at, min(CHUNK_BYTES, self.size - at))
         if len(chunk) >= HEADER_BYTES:
             length = batch_length(chunk)
@@ -259,13 +257,13 @@ class Segment:
         return chunk
 
     def block(self, at: int) -> bytes:
-        """Whole batches from a position on, at least one if it is all there; unchecked."""
+        """Read whole batches from a position, without checks; at least one unless incomplete."""
         chunk = self._chunk(at)
         end = 0
         while len(chunk) - end >= HEADER_BYTES:
             length = batch_length(chunk, end)
             if length < HEADER_BYTES:
-                # Damage: whoever reads the header says what it is.
+                # Damage: the caller raises CorruptLog when it reads the header.
                 return chunk
             if end + length > len(chunk):
                 break
@@ -273,7 +271,7 @@ class Segment:
         return chunk[:end]
 
     def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
-        """Whole batches from the one with `offset` on, at least one, none from `up_to` on."""
+        """Read whole batches from the one with `offset`, at least one, that end before `up_to`."""
         self._index_all()
         at = self.indexed_position(offset)
         begin = end = -1
@@ -290,25 +288,24 @@ class Segment:
         return b"" if begin < 0 else self.file.read(begin, end - begin)
 
     def indexed_position(self, offset: int) -> int:
-        """Where a batch begins that has an offset, or begins a little before it."""
+        """The indexed position of the batch with an offset, or of one shortly before it."""
         entry = bisect_right(self.index, (offset, self.size)) - 1
         return self.index[entry][1] if entry >= 0 else 0
 
     def rewrite(self, position: int, batches: Sequence[bytes]) -> None:
-        """Put batches in the place of all there is from a position on. Raises OSError."""
+        """Replace everything from a position on by batches. Raises OSError."""
         self.truncate(position)
         self.file.append(b"".join(batches))
         self.size = self.length = self.file.size()
 
-    def position_behind(
+    def position_after(
         self, offset: int, checked_from: int | None = None, *, exactly: bool = False
     ) -> int | None:
-        """Where the batches before an offset end; None if they do not reach it.
+        """The position behind the batches before an offset; None if they end before it.
 
-        With `exactly` they have to end with it: a batch behind it may have a damaged offset, which
-        no checksum covers.
-        Those with records from `checked_from` on must have the right checksum. What lies behind
-        that position is not looked at: it may be torn. Raises CorruptLog.
+        With `exactly` a batch must end at the offset: a batch behind it may have a damaged offset,
+        which no checksum covers. Checksums of batches with records from `checked_from` on are
+        checked. Bytes behind the position are not read, as they may be torn. Raises CorruptLog.
         """
         if offset <= self.base_offset:
             return 0
@@ -322,10 +319,10 @@ class Segment:
                 return position + header.size if is_there else None
         return None
 
-    def is_to_end(self, last_offset_delta: int, max_timestamp: int, longest_ms: int) -> bool:
-        """Whether a batch is to be the first of the next segment (Kafka's LogSegment.shouldRoll).
+    def must_roll_before(self, last_offset_delta: int, max_timestamp: int, longest_ms: int) -> bool:
+        """Whether a batch must begin the next segment (Kafka's LogSegment.shouldRoll).
 
-        Offsets are 32 bits from the first one's, and the records' own time has its bound too.
+        Relative offsets have 32 bits, and `longest_ms` bounds the time between the records.
         """
         if self.end_offset + last_offset_delta - self.base_offset > LARGEST_DELTA:
             return True
@@ -335,40 +332,40 @@ class Segment:
         return began >= 0 and max_timestamp - began > longest_ms
 
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch, in milliseconds; the segment is not empty.
+        """The largest timestamp (ms) of the first batch; the segment must not be empty.
 
-        Reads the file once: a segment that was found or cut is asked before it takes more.
+        Reads the file the first time, so the log calls it before the event loop appends.
         """
         if self._first_timestamp == _UNKNOWN:
             self._first_timestamp = read_header(self.file.read(0, HEADER_BYTES)).max_timestamp
         return self._first_timestamp
 
     def may_reach(self, timestamp: int | None) -> bool:
-        """Whether there may be a record that is not older; None asks for any."""
+        """Whether the segment may have a record that is not older; None means any record."""
         return (
             timestamp is None or self.latest_timestamp is None or self.latest_timestamp >= timestamp
         )
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch lies that has `offset` or a later one."""
+        """The position of the first batch with `offset` or a later one."""
         for position, header, _, _ in self.walk():
             if header.last_offset >= offset:
                 return position
         return self.size
 
     def truncate(self, size: int) -> None:
-        """Cut the file to a length and forget what lay behind it."""
+        """Cut the file to a size, drop buffered batches and reset the index behind it."""
         self.file.truncate(size)
         self.size = self.length = size
-        self._kept_back.clear()
+        self._buffered.clear()
         self._first_timestamp = _UNKNOWN
         self.latest_timestamp = None
         self.index = [entry for entry in self.index if entry[1] < size]
         self._indexed = min(self._indexed, size)
-        self._note_from = 0
+        self._next_indexed = 0
 
     def probe(self, size: int) -> None:
-        """Write and sync zeros at the end, and cut them again; a crash leaves a torn tail."""
+        """Write and sync zeros at the end and cut them; a crash in between leaves a torn tail."""
         try:
             self.file.append(bytes(size))
             self.file.sync()
@@ -376,17 +373,17 @@ class Segment:
             self.file.truncate(self.size)
         self.file.sync()
 
-    def _note(self, base_offset: int, position: int) -> None:
+    def _index_batch(self, base_offset: int, position: int) -> None:
         if not self.index or position - self.index[-1][1] >= INDEX_INTERVAL_BYTES:
             self.index.append((base_offset, position))
-            self._note_from = position + INDEX_INTERVAL_BYTES
+            self._next_indexed = position + INDEX_INTERVAL_BYTES
         self._indexed = position + 1
 
     def _index_all(self) -> None:
         """Index a segment that was not walked when it was opened."""
         if self._indexed == 0 and self.size:
             for position, header, _, _ in self.walk():
-                self._note(header.base_offset, position)
+                self._index_batch(header.base_offset, position)
                 self.end_offset = header.last_offset + 1
 
 
@@ -400,7 +397,7 @@ def segment_bases(files: Files, directory: Path) -> list[int]:
 
 
 def drop_indexes(files: Files, directory: Path) -> None:
-    """Remove index files, which Kafka makes anew: ours to write would be a second truth."""
+    """Remove Kafka's index files, which our appends would make stale; Kafka rebuilds them."""
     for name in files.names(directory):
         if name.endswith(INDEX_SUFFIXES):
             files.remove(directory / name)

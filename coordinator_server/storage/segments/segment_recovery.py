@@ -1,4 +1,4 @@
-"""Gives a segment what the journal has of its log, before anything else is done with the log."""
+"""Replays the journal into the active segment when a log is opened, and detects lost records."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,24 +7,26 @@ from coordinator_protocol.batch import read_header as read_batch_header
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.files import Files, contents
 from coordinator_server.storage.segments.journal import Journal
-from coordinator_server.storage.segments.journal_format import Run
+from coordinator_server.storage.segments.journal_format import BatchRun
 from coordinator_server.storage.segments.recovery import accept_loss_command
 from coordinator_server.storage.segments.segment import CHUNK_BYTES, Segment
 
 LEADER_EPOCHS_FILE = "leader-epoch-checkpoint"
 
 
-def check_whole(journal: Journal, identity: bytes, directory: Path, bases: Sequence[int]) -> None:
-    """Raise CorruptLog if a log has lost acknowledged records: before any of its files is made.
+def check_nothing_lost(
+    journal: Journal, identity: bytes, directory: Path, bases: Sequence[int]
+) -> None:
+    """Raise CorruptLog if a log has lost acknowledged records; called before files are created.
 
-    The journal may be damaged, or all segments may be gone that a recovery point speaks of.
+    The journal may be damaged, or all segments may be missing although a recovery point exists.
     """
     name = directory.name
-    journal.check_whole(name)
+    journal.check_undamaged(name)
     point = journal.points.of(name)
     if bases or not point or not journal.is_strict or not journal.is_expected(name):
         return
-    runs = journal.runs_of(identity)
+    runs = journal.batch_runs(identity)
     if not runs or runs[0].offset > 0:
         raise CorruptLog(
             f"{directory} has no segment, but records up to offset {point} were synced there "
@@ -33,8 +35,8 @@ def check_whole(journal: Journal, identity: bytes, directory: Path, bases: Seque
         )
 
 
-def check_beginning(files: Files, directory: Path, bases: Sequence[int]) -> None:
-    """Raise CorruptLog if the first segment of a log is gone: its epochs begin before. OSError."""
+def check_first_segment(files: Files, directory: Path, bases: Sequence[int]) -> None:
+    """Raise CorruptLog if the first segment is missing, by the log's leader epochs. OSError."""
     names = files.names(directory)
     if not bases or LEADER_EPOCHS_FILE not in names:
         return
@@ -48,7 +50,7 @@ def check_beginning(files: Files, directory: Path, bases: Sequence[int]) -> None
 
 
 def first_epoch_offset(text: bytes) -> int | None:
-    """Where the first leader epoch begins; None if the file is not as Kafka writes it."""
+    """The start offset of the first leader epoch; None if the file is not in Kafka's format."""
     try:
         version, count, *lines = text.decode().splitlines()
         offsets = [int(line.split(" ")[1]) for line in lines]
@@ -57,33 +59,33 @@ def first_epoch_offset(text: bytes) -> int | None:
     return offsets[0] if version == "0" and offsets and count == str(len(offsets)) else None
 
 
-def restore(segment: Segment, journal: Journal, identity: bytes, point: int) -> None:
-    """Write what the active segment of a log may lack; it was synced up to the recovery point.
+def restore_from_journal(segment: Segment, journal: Journal, identity: bytes, point: int) -> None:
+    """Write the journal's batches behind the recovery point into the active segment.
 
-    It is written even where the file seems to have it: a system that failed to write a page may
-    still show it. Whole batches that the segment has behind it stay, and are written once more: a
-    damaged last frame of the journal cannot be told from a torn one then, and they may be of it.
-    What lies before the active segment was synced before that was begun.
+    They are written even if the file seems to have them: after a failed write-back the kernel may
+    still show pages that never reached the disk. Intact batches behind the journal's last one stay
+    and are written again: the journal may have lost its last frame, and they may be of it. Earlier
+    segments need no replay, as they were synced before the active one was begun.
     Raises CorruptLog, OSError.
     """
-    if not journal.has(identity):
+    if not journal.may_have_entries(identity):
         return
     is_certain = journal.is_complete(segment.path.parent.name)
     if not _reaches(segment, point):
-        # Either the point or the segment is wrong, so neither is trusted.
+        # The recovery point or the segment is wrong, so neither is trusted.
         point, is_certain = 0, False
     later: list[bytes] = []
-    """Of runs behind a gap, where the loss of what was in between is accepted."""
-    for run in reversed(journal.runs_of(identity, max(point, segment.base_offset))):
+    """Batches of runs behind a gap; the operator has accepted the loss of the records between."""
+    for run in reversed(journal.batch_runs(identity, max(point, segment.base_offset))):
         position = _position(segment, run, point, exactly=journal.is_strict)
         if position is not None:
-            behind = later or _whole_behind(segment, run)
+            behind = later or _intact_batches_after(segment, run)
             segment.rewrite(position, [*run.batches, *behind])
             return
         if is_certain:
-            # Only what a log did not have any more was dropped from the journal: it had been cut,
-            # and these are records of the same time, of which nobody was told.
-            journal.out_of_reach(segment.path, run.offset)
+            # A complete journal lacks only records that were truncated. So this run was written
+            # before the truncation and was never acknowledged.
+            journal.report_unreachable(segment.path, run.offset)
             continue
         if run.is_synced and not journal.is_strict:
             later = [*run.batches, *later]
@@ -94,18 +96,17 @@ def restore(segment: Segment, journal: Journal, identity: bytes, point: int) -> 
                 "records in between were acknowledged and are lost",
                 accept_loss_command(segment.path.parent.parent),
             )
-        journal.out_of_reach(segment.path, run.offset)
+        journal.report_unreachable(segment.path, run.offset)
     if later:
         segment.rewrite(segment.size, later)
 
 
-def write_again(files: Files, segment: Segment, point: int) -> None:
-    """Write once more, durably, what a recovered segment has behind the recovery point.
+def rewrite_unsynced(files: Files, segment: Segment, point: int) -> None:
+    """Write and sync again the bytes of a recovered segment behind the recovery point.
 
-    After a failed sync, in this process or in one before, the system may still show pages that
-    never reached the disk, and count them as clean: another sync alone would claim success for
-    them, and a loss of power damage what was served since. The same bytes take their own place, so
-    whatever ends this changes nothing. Raises OSError.
+    After a failed sync the kernel may show pages that never reached the disk and count them as
+    clean: another sync alone would succeed, and a power loss would remove records that were read
+    since. The same bytes are written in place, so an interruption does no harm. Raises OSError.
     """
     if segment.end_offset == point:
         return
@@ -121,12 +122,12 @@ def write_again(files: Files, segment: Segment, point: int) -> None:
         file.close()
 
 
-def _whole_behind(segment: Segment, run: Run) -> list[bytes]:
-    """The batches of a segment that go on where a run ends, up to the first that is not whole."""
+def _intact_batches_after(segment: Segment, run: BatchRun) -> list[bytes]:
+    """The intact batches of a segment that continue directly behind a run."""
     end = read_batch_header(run.batches[-1]).last_offset + 1
     batches: list[bytes] = []
     try:
-        position = segment.position_behind(end)
+        position = segment.position_after(end)
         if position is None:
             return []
         for _, header, chunk, at in segment.walk(position, checked=True):
@@ -135,23 +136,23 @@ def _whole_behind(segment: Segment, run: Run) -> list[bytes]:
             batches.append(chunk[at : at + header.size])
             end = header.last_offset + 1
     except CorruptLog:
-        # Nobody was answered for what is torn.
+        # A torn batch was never acknowledged.
         pass
     return batches
 
 
 def _reaches(segment: Segment, point: int) -> bool:
     try:
-        return segment.position_behind(point) is not None
+        return segment.position_after(point) is not None
     except CorruptLog:
         return False
 
 
-def _position(segment: Segment, run: Run, point: int, *, exactly: bool) -> int | None:
-    """Where a run goes on in a segment; None if there is a gap before it, or a torn batch."""
+def _position(segment: Segment, run: BatchRun, point: int, *, exactly: bool) -> int | None:
+    """The position of a run in a segment; None if records before it are missing or torn."""
     if run.is_synced:
-        return segment.position_behind(run.offset, exactly=exactly)
+        return segment.position_after(run.offset, exactly=exactly)
     try:
-        return segment.position_behind(run.offset, checked_from=point)
+        return segment.position_after(run.offset, checked_from=point)
     except CorruptLog:
         return None

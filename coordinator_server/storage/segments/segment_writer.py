@@ -1,6 +1,6 @@
-"""Brings what a log took to the files of its segments, in order, and makes it durable.
+"""Writes the buffered batches of a log to its segment files in order, and syncs them.
 
-The event loop only keeps batches back, in memory; threads write them out and sync meanwhile.
+The event loop only buffers batches; threads write and sync the files meanwhile.
 """
 
 import threading
@@ -16,46 +16,46 @@ from coordinator_server.storage.segments.threads import as_os_error
 
 
 class SegmentWriter:
-    """Writes to the oldest segment of a log that is not synced, and to those behind it in turn."""
+    """Writes and syncs the segments of one log from the oldest unsynced one to the active one."""
 
     def __init__(self, directory: Path, files: Files, segments: OpenSegments) -> None:
         self.failed: OSError | None = None
-        """Why nothing can be appended any more; the log must be closed and opened again."""
+        """The error that ended appends, if any; the log must be closed and opened again."""
         self.sync_failed = False
-        """Whether nobody knows what is on disk of that which was written since the last sync."""
+        """Whether a sync failed: writes since the last successful sync may be lost."""
         self.synced_offset = 0
-        """The files of the segments have everything before, and it is durable."""
+        """Every record before this offset is durable in the segment files."""
         self.full_synced_offset = 0
-        """As that, of segments that were synced because they were full."""
+        """The end offset of the last full segment that was synced."""
         self._directory = directory
         self._files = files
         self._segments = segments
         self._lock = threading.Lock()
-        """Held for moments: an append and a sync must agree on what is dirty."""
+        """Held briefly: guards `_dirty`, `_full` and the ends of segments."""
         self._writing = threading.Lock()
-        """Held while what was kept back is written, so that it goes out once and in order."""
+        """Held while buffered batches are written, so that each is written once and in order."""
         self._syncing = threading.Lock()
-        """Held for a whole sync: nobody may take what another still syncs for durable."""
+        """Held for a whole sync: a second sync must not return before the first has ended."""
         self._dirty: list[Segment] = []
         self._full: list[Segment] = []
-        """Segments before the active one that are not synced, oldest first; never changed in place.
-        The first has a file; those behind it, and the active one, have none so long."""
+        """Unsynced segments before the active one, oldest first; never changed in place.
+        Only the first has a file; the others and the active segment get theirs in turn."""
 
-    # --- on the event loop: never waits for the disk ---
+    # --- called on the event loop, never waits for the disk ---
 
-    def keep_back(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
-        """Leave a batch of the active segment to `write_out`."""
-        self._segments.active.keep_back(batch, end_offset, max_timestamp)
+    def buffer_batch(self, batch: bytes, end_offset: int, max_timestamp: int) -> None:
+        """Buffer a batch of the active segment for `write_out`."""
+        self._segments.active.buffer_batch(batch, end_offset, max_timestamp)
 
     def roll(self, offset: int) -> None:
-        """Begin a segment; it gets its file from `write_out`, once those before it are synced."""
+        """Begin a segment; `write_out` creates its file once the earlier segments are synced."""
         with self._lock:
             self._full = [*self._full, self._segments.active]
             self._segments.add(Segment(None, self._directory, offset))
 
     @property
     def unwritten_bytes(self) -> int:
-        """What the files lack; a moment later it may be less."""
+        """Bytes that are buffered; a running write may reduce them at any moment."""
         active = self._segments.active
         missing = active.length - active.size
         for segment in self._full:
@@ -63,12 +63,12 @@ class SegmentWriter:
                 missing += segment.length - segment.size
         return max(missing, 0)
 
-    # --- by anybody; blocks ---
+    # --- called in any thread; blocks ---
 
     def write_out(self) -> int:
-        """Write to the segments what was kept back; up to which offset everything is there then.
+        """Write the buffered batches to the segments and return the offset behind them.
 
-        Raises OSError. The log has failed then, and the files have what they had before.
+        An OSError fails the log and leaves the files as they were.
         """
         if self._full:
             with self._syncing:
@@ -76,17 +76,16 @@ class SegmentWriter:
         return self._write_oldest()
 
     def sync(self, then: Callable[[int], None] | None = None) -> int:
-        """Make everything appended before the call durable; where that ends. Raises OSError.
+        """Make everything appended before the call durable and return the offset behind it.
 
-        `then` is told where, before anybody can cut that off again. After a failure the system may
-        have dropped what it could not write and claim success at the next try: so there is none,
-        the log has failed.
+        `then` gets that offset before a truncation can run. An OSError fails the log, without a
+        retry: the kernel may have dropped the dirty pages, and a second fsync would succeed.
         """
         with self._syncing:
             end = self._write_all()
             self._sync_dirty()
             if self.failed is not None:
-                # Meanwhile, and perhaps the log is opened again and goes on at another offset.
+                # The log failed during the sync and may have been opened again since.
                 raise self.failed
             self.synced_offset = max(self.synced_offset, end)
             if then is not None:
@@ -94,14 +93,14 @@ class SegmentWriter:
             return end
 
     @contextmanager
-    def written_out(self) -> Iterator[None]:
-        """Write all, and let nobody else write or sync meanwhile. Raises OSError."""
+    def exclusive_after_write(self) -> Iterator[None]:
+        """Write the buffered batches and exclude other writes and syncs. Raises OSError."""
         with self._syncing:
             self._write_all()
             yield
 
-    def begin_anew(self, synced_offset: int) -> None:
-        """Somebody else has synced what there is: all before an offset."""
+    def reset(self, synced_offset: int) -> None:
+        """Start from files that the caller has synced up to an offset."""
         self._dirty.clear()
         self.synced_offset = self.full_synced_offset = synced_offset
 
@@ -110,24 +109,24 @@ class SegmentWriter:
         with self._writing:
             self._segments.close()
 
-    # --- while nobody else syncs ---
+    # --- called with `_syncing` held ---
 
     def _write_all(self) -> int:
         self._finish_full()
         return self._write_oldest()
 
     def _finish_full(self) -> None:
-        """Sync each full segment, then give the next one its file: only the last can tear."""
+        """Sync each full segment before the next one gets its file: only the last can be torn."""
         while self._full:
             self._write(self._full[0])
             self._sync_dirty()
             self.full_synced_offset = self._full[0].end_offset
             with self._lock:
                 following = self._full[1] if len(self._full) > 1 else self._segments.active
-            # Closing waits for this, and no file may come into a directory that is opened again.
+            # `close` waits for this lock: no file may appear in a directory that is opened again.
             with self._writing:
                 self._make_file(following)
-            # Until now nobody else writes it, whoever appends least of all.
+            # Other threads write `following` only once `_full` does not begin before it.
             self._write(following)
             with self._lock:
                 self._full = self._full[1:]
@@ -148,7 +147,7 @@ class SegmentWriter:
     def _sync_dirty(self) -> None:
         if self.failed is not None:
             raise self.failed
-        # A segment is marked before it is written: nobody may be in between.
+        # `_write` marks a segment as dirty before it writes: this must not run in between.
         with self._writing, self._lock:
             dirty, self._dirty = self._dirty, []
         try:
@@ -161,7 +160,7 @@ class SegmentWriter:
             self.sync_failed, self.failed = True, as_os_error(error)
             raise self.failed from error
 
-    # --- while others may sync ---
+    # --- called with or without `_syncing` held ---
 
     def _write_oldest(self) -> int:
         with self._lock:
@@ -169,7 +168,7 @@ class SegmentWriter:
         return self._write(segment)
 
     def _write(self, segment: Segment) -> int:
-        """Write what was kept back of a segment that has a file; where it ends then."""
+        """Write the buffered batches of a segment that has a file; returns its end offset."""
         with self._writing:
             with self._lock:
                 end = segment.end_offset

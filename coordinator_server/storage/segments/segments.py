@@ -1,4 +1,4 @@
-"""The open segments of a log: one thread appends to the last one, others read and compact."""
+"""The open segments of a log; appends, reads and compactions run in different threads."""
 
 import threading
 from collections.abc import Sequence
@@ -25,41 +25,41 @@ def open_segments(files: Files, directory: Path, bases: Sequence[int]) -> list[S
 
 
 class OpenSegments:
-    """In the order of their offsets; there is at least one."""
+    """The segments in the order of their offsets; at least one."""
 
     def __init__(self, segments: list[Segment]) -> None:
         self.all = segments
-        """Not changed in place, so whoever has taken it may go through it."""
+        """Replaced, never changed in place: other threads iterate over it."""
         self.active = segments[-1]
-        """The last one."""
+        """The last segment."""
         self._lock = threading.Lock()
-        """Held for moments: guards what follows, and changes of the list."""
+        """Held briefly: guards changes of the list, and the fields below."""
         self._readers = 0
         self._replaced: list[Segment] = []
-        """Compacted away, and open for who may still read them."""
+        """Compacted segments, open until the running reads have ended."""
 
     def add(self, segment: Segment) -> None:
-        """Go on with another one."""
+        """Make a segment the active one."""
         with self._lock:
             self.all = [*self.all, segment]
             self.active = segment
 
     def drop_active(self) -> Segment:
-        """Go back to the one before; returns the one that is not among them any more."""
+        """Remove and return the active segment; the one before becomes active."""
         with self._lock:
             dropped, self.all = self.active, self.all[:-1]
             self.active = self.all[-1]
         return dropped
 
     def closed(self) -> list[Segment]:
-        """Those before the active one, with their ends known; they never change."""
+        """Return the segments before the active one, with their end offsets set."""
         segments = self.all
         for segment, following in pairwise(segments):
             segment.end_offset = following.base_offset
         return segments[:-1]
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Put a compacted one, which has taken the names of others, in their place."""
+        """Put a compacted segment in the place of the segments it was made from."""
         with self._lock:
             first = self.all.index(old[0])
             self.all = [*self.all[:first], new, *self.all[first + len(old) :]]
@@ -67,7 +67,7 @@ class OpenSegments:
         self._close_replaced()
 
     def latest_known(self, up_to: int) -> int | None:
-        """The largest timestamp (ms) before an offset of segments that were walked before."""
+        """The largest known timestamp (ms) of the segments before an offset."""
         known = [
             segment.latest_timestamp
             for segment, following in pairwise(self.all)
@@ -76,11 +76,11 @@ class OpenSegments:
         return max(known, default=None)
 
     def closed_bytes(self) -> int:
-        """Bytes in all but the active one."""
+        """Bytes in the segments before the active one."""
         return sum(segment.size for segment in self.all[:-1])
 
     def dirty_bytes(self, clean_offset: int, durable_offset: int) -> int:
-        """Bytes in those of them that are durable and begin at the clean offset or later."""
+        """Bytes in the durable segments from the clean offset on."""
         return sum(
             segment.size
             for segment, following in pairwise(self.all)
@@ -88,19 +88,19 @@ class OpenSegments:
         )
 
     def begin_reading(self) -> list[Segment]:
-        """Those of this moment, which stay open until `end_reading`."""
+        """Return the current segments, which stay open until `end_reading`."""
         with self._lock:
             self._readers += 1
             return self.all
 
     def end_reading(self) -> None:
-        """Let go of them; may close files, so it blocks."""
+        """End a read; closes replaced segments, so it blocks."""
         with self._lock:
             self._readers -= 1
         self._close_replaced()
 
     def _close_replaced(self) -> None:
-        """Close files outside of the lock, for which the event loop may wait."""
+        """Close files outside of the lock, as the event loop may wait for the lock."""
         with self._lock:
             if self._readers:
                 return
@@ -109,8 +109,8 @@ class OpenSegments:
             segment.file.close()
 
     def close(self) -> None:
-        """Close their files, whoever reads them, and forget what was not written."""
+        """Close all files, even during reads, and discard the buffered batches."""
         for segment in [*self.all, *self._replaced]:
-            segment.forget_kept_back()
+            segment.discard_buffered()
             with suppress(OSError):
                 segment.file.close()

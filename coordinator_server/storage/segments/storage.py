@@ -12,10 +12,10 @@ from uuid import UUID
 
 from coordinator_protocol.batch_builder import NewBatch
 from coordinator_server.storage.base import (
-    Appended,
+    AppendCallback,
     CorruptLog,
     Fenced,
-    Loaded,
+    LoadedRecords,
     Node,
     OutcomeUnknown,
     PartitionCallback,
@@ -23,12 +23,14 @@ from coordinator_server.storage.base import (
 )
 from coordinator_server.storage.segments.directory import HeldDirectory
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
-from coordinator_server.storage.segments.flusher import Flusher, Waiter
+from coordinator_server.storage.segments.flush_waiter import FlushWaiter
+from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.loading import load
 from coordinator_server.storage.segments.log import DEFAULT_SEGMENT_MS, SegmentLog
 from coordinator_server.storage.segments.log_identity import PARTITION_METADATA, check_mark
-from coordinator_server.storage.segments.progress import LoadProgress, Report
+from coordinator_server.storage.segments.progress import LoadProgress
+from coordinator_server.storage.segments.reporting import Report
 from coordinator_server.storage.segments.shares import WHOLE, Share
 from coordinator_server.storage.segments.threads import STORAGE_THREADS
 
@@ -54,11 +56,11 @@ class SegmentPartitionLog:
         self._log = log
         self._closed = False
 
-    def load(self) -> AsyncIterator[Loaded]:
+    def load(self) -> AsyncIterator[LoadedRecords]:
         """See PartitionLog."""
         return load(self.partition, self._log, self._storage.progress, self._storage.load_turns)
 
-    def append(self, batch: NewBatch, then: Appended) -> None:
+    def append(self, batch: NewBatch, then: AppendCallback) -> None:
         """See PartitionLog: one batch."""
         log, storage = self._log, self._storage
         if self._closed:
@@ -73,7 +75,7 @@ class SegmentPartitionLog:
             if size > storage.max_append_bytes:
                 most = storage.max_append_bytes
                 raise TooLarge(f"a batch of {size} bytes, at most {most} are taken")
-            if storage.flusher.unwritten.is_too_much:
+            if storage.flusher.unwritten.exceeds_most:
                 then(OSError(errno.EAGAIN, f"{log.directory}: too much waits for the disk"))
                 return
             try:
@@ -83,14 +85,14 @@ class SegmentPartitionLog:
                 storage.refused(self.partition, size)
                 then(error)
                 return
-        storage.flusher.wait(_Append(self, log, then, size))
+        storage.flusher.wait(_AppendWaiter(self, log, then, size))
 
     def acknowledged(self, log: SegmentLog, end: int, size: int) -> None:
-        """A batch of this tenure became durable."""
+        """Report that a batch of this tenure became durable."""
         self._storage.acknowledged(self.partition, log, end, size)
 
     def refused(self, size: int) -> None:
-        """A batch of this tenure could not be written."""
+        """Report that a batch of this tenure could not be written."""
         self._storage.refused(self.partition, size)
 
     def is_current(self) -> bool:
@@ -104,22 +106,22 @@ class SegmentPartitionLog:
             await self._storage.retire(self.partition, self._log)
 
 
-class _Append(Waiter):
-    """Who waits for a batch of a tenure to be durable."""
+class _AppendWaiter(FlushWaiter):
+    """Waits until a batch of a tenure is durable, and reports the result."""
 
     __slots__ = ("_size", "_tenure", "_then")
 
     def __init__(
-        self, tenure: SegmentPartitionLog, log: SegmentLog, then: Appended, size: int
+        self, tenure: SegmentPartitionLog, log: SegmentLog, then: AppendCallback, size: int
     ) -> None:
         super().__init__(log)
         self._tenure = tenure
         self._then = then
         self._size = size
-        """Of the batch; 0 if it has no records."""
+        """Size of the batch; 0 if it has no records."""
 
     def flushed(self, error: OSError | None) -> None:
-        """See Waiter."""
+        """See FlushWaiter."""
         if error is not None:
             if self._size:
                 self._tenure.refused(self._size)
@@ -131,7 +133,7 @@ class _Append(Waiter):
 
 
 class SegmentStorage:
-    """Implements storage.base.Storage in a data directory that is ours alone."""
+    """Implements storage.base.Storage in a data directory that this node owns."""
 
     def __init__(
         self,
@@ -161,25 +163,25 @@ class SegmentStorage:
         self._files = files
         self.progress = LoadProgress(report, time.monotonic)
         self.load_turns = asyncio.Lock()
-        """Held by the partition that is just reading its log."""
+        """Held by the partition that is decoding a part of its log."""
         self.epochs = [0] * partitions
         """The epoch of the latest claim of each partition."""
         self._logs: dict[int, SegmentLog] = {}
-        """Those that are open, by partition."""
-        self._cut_to: dict[int, int] = {}
-        """Where logs that failed were durable to, by partition."""
+        """Open logs by partition."""
+        self._truncate_to: dict[int, int] = {}
+        """Durable end offsets of failed logs, by partition; the next claim truncates to them."""
         self._followers: list[Acknowledged | None] = [None] * partitions
-        """Who is told of a partition's batches when they are durable."""
+        """Callbacks for durable batches, by partition."""
         self._refused: dict[int, int] = {}
-        """Size of a batch that could not be written, by partition, until it could be."""
+        """Sizes of batches that could not be written, by partition; the next claim probes them."""
 
     async def start(self, on_assigned: PartitionCallback, _on_lost: PartitionCallback) -> None:
-        """See Storage; what is in our share of the data directory is ours for good."""
+        """See Storage; assigns every partition of this process's share, for good."""
         for partition in filter(self._share.has, range(self._partitions)):
             await on_assigned(partition)
 
     async def claim(self, partition: int) -> SegmentPartitionLog:
-        """See Storage; what an older tenure has in flight is completed first. Raises CorruptLog."""
+        """See Storage; completes the appends of the older tenure first. Raises CorruptLog."""
         last = self.epochs[partition] or self._directory.start * _EPOCHS_PER_START
         epoch = self.epochs[partition] = last + 1
         if partition in self._logs:
@@ -194,68 +196,68 @@ class SegmentStorage:
         return SegmentPartitionLog(self, partition, epoch, log)
 
     async def _opened(self, partition: int) -> SegmentLog:
-        """The log of a partition, opened in a thread; closed again if nobody waits for it then."""
+        """Open a partition's log in a thread, and close it again if the caller is cancelled."""
         opening = asyncio.ensure_future(STORAGE_THREADS.run(lambda: self._open_log(partition)))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(_close_unwanted)
+            opening.add_done_callback(_close_unclaimed)
             raise
 
     def owner(self, _partition: int) -> Node | None:
-        """Nobody but us; who we are is the directory's business."""
+        """Return None: no other node owns partitions, and CoordinatorDirectory knows this one."""
         return None
 
     async def stop(self) -> None:
-        """See Storage; the flusher and the directory are closed by whoever made them."""
+        """See Storage; the caller closes the flusher and the directory, which it made."""
 
     def open_log(self, partition: int) -> SegmentLog | None:
-        """The log of a partition's present tenure; None while it has none."""
+        """The log of a partition's current tenure; None if it has no tenure."""
         return self._logs.get(partition)
 
     def follow(self, partition: int, acknowledged: Acknowledged) -> None:
-        """Tell of every batch that becomes durable from now on; there is one follower."""
+        """Call `acknowledged` for every batch that becomes durable; one callback per partition."""
         self._followers[partition] = acknowledged
 
     def open_logs(self) -> list[SegmentLog]:
-        """The logs of all tenures there are."""
+        """The logs of all current tenures."""
         return list(self._logs.values())
 
     def sizes(self) -> Mapping[int, tuple[int, int]]:
-        """Bytes of every open log, and how many of them are to be compacted, by partition."""
+        """Bytes and dirty bytes (not compacted) of every open log, by partition."""
         return {partition: (log.size, log.dirty_bytes) for partition, log in self._logs.items()}
 
     # --- for SegmentPartitionLog ---
 
     def acknowledged(self, partition: int, log: SegmentLog, end: int, size: int) -> None:
-        """Tell the follower that a batch, which ends at an offset, became durable."""
+        """Call the follower for a durable batch that ends at offset `end`."""
         follower = self._followers[partition]
         if follower is not None:
             follower(log, end, size)
 
     def refused(self, partition: int, size: int) -> None:
-        """Note that a batch could not be written: the next claim has to prove that one can."""
+        """Note a batch that could not be written: the next claim probes the disk with its size."""
         self._refused[partition] = size
 
     async def retire(self, partition: int, log: SegmentLog) -> None:
-        """Close a log that is open, with all that is in flight.
+        """Complete the appends of a log and close it.
 
-        What was never synced of one that failed is cut at the next claim.
+        If the log has failed, the next claim truncates it to its durable offset.
         """
         if self._logs.get(partition) is not log:
             return
         if log.failed is None:
             flushed = self.flusher.flush(log)
             await asyncio.wait([flushed])
-            # Looked at, or the event loop reports it as never retrieved; `failed` tells it, too.
+            # Retrieved, or asyncio logs it as never retrieved; `log.failed` has it, too.
             flushed.exception()
         if self._logs.pop(partition, None) is log:
             if log.failed is not None:
-                self._cut_to[partition] = log.durable_offset
+                self._truncate_to[partition] = log.durable_offset
             await STORAGE_THREADS.run(log.close)
 
     def _open_log(self, partition: int) -> SegmentLog:
-        """Open a partition's log as it was last durable; in a thread.
+        """Open a partition's log, truncated to its durable offset. Blocks.
 
         Raises CorruptLog, OSError.
         """
@@ -273,9 +275,9 @@ class SegmentStorage:
             journal=self._journal,
         )
         try:
-            if partition in self._cut_to:
-                self._cut(log, self._cut_to[partition])
-                del self._cut_to[partition]
+            if partition in self._truncate_to:
+                self._truncate(log, self._truncate_to[partition])
+                del self._truncate_to[partition]
             if partition in self._refused:
                 log.probe(self._refused[partition])
                 del self._refused[partition]
@@ -284,30 +286,30 @@ class SegmentStorage:
             raise
         return log
 
-    def _cut(self, log: SegmentLog, durable: int) -> None:
+    def _truncate(self, log: SegmentLog, durable: int) -> None:
         if log.end_offset < durable:
             raise CorruptLog(
-                f"{log.directory} ends at offset {log.end_offset}, records up to {durable} were "
-                "acknowledged"
+                f"{log.directory} ends at offset {log.end_offset}, but records up to offset "
+                f"{durable} were acknowledged"
             )
         log.truncate(durable)
 
     def _mark(self, path: Path) -> None:
-        """Write what a broker wants to see in a partition's directory."""
+        """Write the files that a Kafka broker expects in a partition's directory."""
         text = f"version: 0\ntopic_id: {self._marked_id}"
         self._files.replace(path / LEADER_EPOCHS, b"0\n1\n0 0\n")
         self._files.replace(path / PARTITION_METADATA, text.encode())
 
 
-def _close_unwanted(opening: "asyncio.Future[SegmentLog]") -> None:
-    """Who claimed the partition was cancelled meanwhile: nobody else will close this log."""
+def _close_unclaimed(opening: "asyncio.Future[SegmentLog]") -> None:
+    """Close a log that was opened for a claim that was cancelled."""
     if opening.cancelled() or opening.exception() is not None:
         return
     closing = asyncio.ensure_future(STORAGE_THREADS.run(opening.result().close))
-    closing.add_done_callback(_look_at_failure)
+    closing.add_done_callback(_retrieve_exception)
 
 
-def _look_at_failure(closing: "asyncio.Future[None]") -> None:
-    """There is nobody to be told."""
+def _retrieve_exception(closing: "asyncio.Future[None]") -> None:
+    """Retrieve the exception, or asyncio logs it as never retrieved."""
     if not closing.cancelled():
         closing.exception()

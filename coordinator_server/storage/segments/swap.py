@@ -20,7 +20,9 @@ SWAP: Final = ".swap"
 DELETED: Final = ".deleted"
 
 
-def put_in_place(files: Files, directory: Path, cleaned: Path, replaced: Sequence[Path]) -> None:
+def install_compacted(
+    files: Files, directory: Path, cleaned: Path, replaced: Sequence[Path]
+) -> None:
     """Replace segments by a cleaned one, whose contents are durable. Raises OSError.
 
     After an error the next `complete` ends it or undoes it, whichever the disk says.
@@ -38,7 +40,7 @@ def put_in_place(files: Files, directory: Path, cleaned: Path, replaced: Sequenc
         files.remove(path.with_name(path.name + DELETED))
 
 
-def forget_unfinished(files: Files, directory: Path) -> None:
+def remove_unfinished(files: Files, directory: Path) -> None:
     """Remove what an earlier compaction has left: beside a later `.swap` it would undo that.
 
     Raises OSError.
@@ -48,7 +50,7 @@ def forget_unfinished(files: Files, directory: Path) -> None:
             files.remove(directory / name)
 
 
-def complete(files: Files, directory: Path) -> None:
+def complete_compaction(files: Files, directory: Path) -> None:
     """End or undo the compaction that a crash interrupted, ours or a broker's, before opening.
 
     Raises CorruptLog for a `.swap` that is not whole, OSError.

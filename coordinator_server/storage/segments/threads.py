@@ -1,7 +1,7 @@
-"""The threads that wait for disks; every one of them is started by `start_thread`.
+"""The threads that wait for disks.
 
-All are daemons: the end of the process does not wait for an operation of a disk that hangs. What
-such an operation would have acknowledged is not acknowledged, so nothing is lost with it.
+All are daemon threads: the process can exit while a disk operation hangs. Records of such an
+operation were never acknowledged, so none are lost.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ StartThread = Callable[[Callable[[], None], str], threading.Thread]
 """`start(run, name)` starts a thread; raises RuntimeError if the system has none left."""
 
 CHECK_SECONDS: Final = 1.0
-"""While a thread has work: how often to see whether it is alive."""
+"""Interval at which a thread with work is checked to be alive."""
 POST_ATTEMPTS: Final = 100
 POST_RETRY_SECONDS: Final = 0.01
 
@@ -34,7 +34,7 @@ def start_thread(run: Callable[[], None], name: str) -> threading.Thread:
 
 
 def as_os_error(error: BaseException) -> OSError:
-    """The error as one of the storage: what a log, and who waits for it, can be told."""
+    """Return the error itself if it is an OSError, otherwise an OSError (EIO) caused by it."""
     if isinstance(error, OSError):
         return error
     wrapped = OSError(errno.EIO, f"{type(error).__name__}: {error}")
@@ -43,10 +43,10 @@ def as_os_error(error: BaseException) -> OSError:
 
 
 def post(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> bool:
-    """Have the event loop call something, from a thread; False if the loop is closed.
+    """Schedule a call on the event loop from a thread; returns False if the loop is closed.
 
-    Nobody is left to be told by a closed loop. Any other failure, such as one of memory, is tried
-    again: a completion that is never posted would leave its pass under way for ever.
+    Any other failure, such as MemoryError, is retried: without its completion a flush would never
+    end.
     """
     for _ in range(POST_ATTEMPTS):
         try:
@@ -61,10 +61,9 @@ def post(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> bool:
 
 
 class Job:
-    """Work for a thread, and the callbacks on the event loop, one of which is called once.
+    """Work for a thread, with callbacks on the event loop: `then` or `failed` is called once.
 
-    If that one raises, `failed` is called after it: whatever waits for the job must not do so for
-    ever. Both have to bear that.
+    If the callback raises, `failed` is called after it, so that nothing waits for the job forever.
     """
 
     __slots__ = ("_failed", "_is_over", "_loop", "_then", "_work")
@@ -75,7 +74,7 @@ class Job:
         then: Callable[[], None],
         failed: Callable[[OSError], None],
     ) -> None:
-        """Called on the event loop that gets the callbacks."""
+        """Must be called on the event loop that runs the callbacks."""
         self._work = work
         self._then = then
         self._failed = failed
@@ -83,7 +82,7 @@ class Job:
         self._is_over = False
 
     def run(self) -> None:
-        """Do the work, in the thread. Never raises because of it."""
+        """Do the work in the thread; exceptions of the work go to `failed`."""
         try:
             self._work()
         except BaseException as error:  # noqa: BLE001 - whatever it is, the loop must learn of it
@@ -92,7 +91,7 @@ class Job:
             self._end(None)
 
     def fail(self, error: BaseException) -> None:
-        """The work was not done."""
+        """Report that the work failed or was not done."""
         self._end(as_os_error(error))
 
     def _end(self, error: OSError | None) -> None:
@@ -108,13 +107,13 @@ class Job:
             else:
                 self._failed(error)
         except (Exception, CancelledError) as bug:  # noqa: BLE001 - see above
-            context = {"message": "what follows a job of a thread has failed", "exception": bug}
+            context = {"message": "the callback of a storage job has failed", "exception": bug}
             self._loop.call_exception_handler(context)
             self._failed(as_os_error(bug))
 
 
 class JobThread:
-    """Runs jobs in order, in one thread that is started for the first and again if it has died."""
+    """Runs jobs in order in one thread, which is started on demand and replaced if it dies."""
 
     def __init__(self, name: str, start: StartThread = start_thread) -> None:
         self._name = name
@@ -123,20 +122,20 @@ class JobThread:
         self._current: Job | None = None
         self._submitted = 0
         self._finished = 0
-        """Counted by the thread; as many as were submitted when there is nothing to do."""
+        """Counted by the thread; equal to `_submitted` when the thread is idle."""
         self._worker: threading.Thread | None = None
         self._check: asyncio.Handle | None = None
-        """Looks whether the thread is alive."""
+        """Timer that checks whether the thread is alive."""
 
     def submit(self, job: Job) -> None:
-        """Have a job run after those before it. Raises OSError if the system has no thread."""
+        """Queue a job. Raises OSError if the system cannot start a thread."""
         self._ensure()
         self._submitted += 1
         self._jobs.put(job)
         self._check_later()
 
     def end(self) -> None:
-        """End the thread once it is idle; one that waits for a disk is left to the process."""
+        """End the thread once it is idle; a thread that waits for a disk ends with the process."""
         if self._check is not None:
             self._check.cancel()
         if self._worker is not None:
@@ -144,13 +143,13 @@ class JobThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a thread."""
+        """Whether the thread is running."""
         return self._worker is not None and self._worker.is_alive()
 
     def _ensure(self) -> None:
-        """Have a thread that is alive; a job that has died with the last one has failed.
+        """Start a thread if none is alive, and fail the job of a thread that has died.
 
-        Raises OSError if the system has no thread.
+        Raises OSError if the system cannot start a thread.
         """
         thread = self._worker
         if thread is not None:
@@ -174,7 +173,7 @@ class JobThread:
             self._check = loop.call_later(CHECK_SECONDS, self._check_thread)
 
     def _check_thread(self) -> None:
-        """Replace a thread that has died; what it was at has failed, or everything without one."""
+        """Replace a thread that has died; without a replacement, fail every queued job."""
         self._check = None
         if self._finished >= self._submitted:
             return
@@ -211,7 +210,7 @@ class _DiskJob(Protocol):
 
 
 class DiskThreads:
-    """A few threads for work that somebody on an event loop awaits."""
+    """A small pool of threads whose work is awaited on an event loop."""
 
     def __init__(self, name: str, most: int, start: StartThread = start_thread) -> None:
         self._name = name
@@ -224,9 +223,10 @@ class DiskThreads:
         self._unfinished = 0
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
-        """The result of some work. Work that waits for a thread is cancelled with its task.
+        """Run work in a thread and return its result.
 
-        Raises what the work raises, and OSError if the system has no thread.
+        A cancelled task cancels work that has not begun. Raises the exception of the work, and
+        OSError if the system cannot start a thread.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Result] = loop.create_future()
@@ -252,7 +252,7 @@ class DiskThreads:
             if self._unfinished >= self._threads and self._threads < self._most:
                 self._start_one()
             self._unfinished += 1
-            # A thread that dies looks for what it leaves under the same lock.
+            # `_replace` looks at the queue under the same lock.
             self._jobs.put(job)
 
     def _start_one(self) -> None:
@@ -277,9 +277,9 @@ class DiskThreads:
             self._replace()
 
     def _replace(self) -> None:
-        """A thread that dies starts another one for the work that is left.
+        """Start another thread for the queued work when this one dies.
 
-        Without any thread that work is refused: nobody might ever submit more, and so start one.
+        If that is not possible, the work is refused: it could wait forever for the next `run`.
         """
         refusal = None
         with self._lock:
@@ -302,6 +302,6 @@ class DiskThreads:
 
 
 STORAGE_THREADS: Final = DiskThreads("storage", 6)
-"""For the coordinator's logs: these are not kept waiting by the topics' logs."""
+"""For the coordinator's logs, which must not wait for the topics' logs."""
 TOPIC_THREADS: Final = DiskThreads("topic-storage", 6)
 CLEANER_THREADS: Final = DiskThreads("log-cleaner", 1)

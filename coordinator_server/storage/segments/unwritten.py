@@ -1,7 +1,8 @@
-"""How much logs have taken that their segments lack: it is in memory, so it is bounded.
+"""Bounds the bytes that logs have buffered in memory and not written to their segments.
 
-Above `ROOM_BYTES` producers wait. Above `HOLD_BYTES` no pass begins while segments are being
-written, so that acknowledgements follow the disk. Above `MOST_BYTES` the coordinator's logs refuse.
+Above `ROOM_BYTES` producers wait. Above `HOLD_BYTES` no flush begins while segments are being
+written, so acknowledgements slow down to the disk's speed. Above `MOST_BYTES` the coordinator's
+logs refuse appends.
 """
 
 import asyncio
@@ -14,37 +15,37 @@ ROOM_BYTES: Final = 8 << 20
 HOLD_BYTES: Final = 16 << 20
 MOST_BYTES: Final = 64 << 20
 ROOM_SECONDS: Final = 5.0
-"""How long a producer waits before it is refused."""
+"""Time after which a waiting producer is refused."""
 
 
-class Unwritten:
-    """Counts on the event loop: more with every append, less when segments have been written."""
+class UnwrittenBytes:
+    """Counts buffered bytes of all logs, on the event loop."""
 
     def __init__(self, room_bytes: int = ROOM_BYTES, most_bytes: int = MOST_BYTES) -> None:
         self.bytes = 0
-        """Never less than there are."""
-        self.is_too_much = False
-        """Whether even the coordinator's logs refuse more."""
+        """At least as many bytes as are buffered; exact after `recount`."""
+        self.exceeds_most = False
+        """Whether the coordinator's logs refuse appends."""
         self._room_bytes = room_bytes
         self._most_bytes = most_bytes
         self._logs: dict[SegmentLog, None] = {}
-        """Those that may lack something."""
+        """Logs that may have buffered bytes."""
         self._producers: list[asyncio.Future[None]] = []
-        """Who waits for room."""
+        """Producers in `wait_for_room`."""
         self._closed = False
 
     def count(self, log: SegmentLog) -> None:
-        """Take note of what a log was given since."""
+        """Add the bytes appended to a log since the last call."""
         fresh = log.appended_bytes - log.counted_bytes
         if fresh:
             log.counted_bytes = log.appended_bytes
             self.bytes += fresh
             if self.bytes >= self._most_bytes:
-                self.is_too_much = True
+                self.exceeds_most = True
             self._logs[log] = None
 
     def recount(self) -> None:
-        """Segments have been written: look how much is left, and let producers go on."""
+        """Count again after segments were written, and resume producers if there is room."""
         total = 0
         for log in list(self._logs):
             missing = 0 if log.failed is not None else log.unwritten_bytes
@@ -52,19 +53,19 @@ class Unwritten:
             if not missing:
                 del self._logs[log]
         self.bytes = total
-        self.is_too_much = total >= self._most_bytes
+        self.exceeds_most = total >= self._most_bytes
         if total < self._room_bytes:
             self._release()
 
     @property
-    def is_much(self) -> bool:
-        """Whether acknowledgements wait until segments are written."""
+    def exceeds_hold(self) -> bool:
+        """Whether flushes wait until segments are written."""
         return self.bytes >= HOLD_BYTES
 
-    async def room(self, seconds: float = ROOM_SECONDS) -> None:
-        """Wait until a producer's records may be taken. Raises OSError if the disk is too slow.
+    async def wait_for_room(self, seconds: float = ROOM_SECONDS) -> None:
+        """Wait until a producer may append. Raises OSError if the disk is too slow.
 
-        Who appends without waiting for anything else keeps the others from taking the same room.
+        The caller must append before it awaits anything else: other producers see the same room.
         """
         while self.bytes >= self._room_bytes and not self._closed:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -73,14 +74,16 @@ class Unwritten:
                 async with asyncio.timeout(seconds):
                     await future
             except TimeoutError:
-                size = f"{self.bytes:,} bytes wait to be written"
-                why = f"the disk is too slow: {size}, none were for {seconds:g} s"
+                why = (
+                    f"the disk is too slow: {self.bytes:,} bytes wait to be written, and there was "
+                    f"no room for more within {seconds:g} s"
+                )
                 raise OSError(errno.EAGAIN, why) from None
             finally:
                 if future in self._producers:
                     self._producers.remove(future)
         if self._closed:
-            raise OSError(errno.EBADF, "the server stops")
+            raise OSError(errno.EBADF, "the server is stopping")
 
     def close(self) -> None:
         """Refuse producers from now on."""

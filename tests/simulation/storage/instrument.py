@@ -34,7 +34,14 @@ from tests.simulation.storage.scheduler import Scheduler
 PACKAGE: Final = "coordinator_server.storage.segments"
 PREEMPT: Final = "__preempt__"
 # Pure functions, and what only a start or another process uses.
-_LEFT_OUT: Final = {"__init__", "frames", "identity", "linger", "progress", "runs", "shares"}
+_LEFT_OUT: Final = {
+    "adaptive_linger",
+    "batch_reader",
+    "journal_format",
+    "log_identity",
+    "progress",
+    "shares",
+}
 
 
 class Edit(NamedTuple):

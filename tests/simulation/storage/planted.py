@@ -58,14 +58,14 @@ PLANTED: Final = [
     _bug(
         "reply before the write",
         "flusher",
-        "        if work is None:\n            self._end_pass(waiting, failures)\n",
-        "        self._end_pass(waiting, failures)\n",
+        "        if work is None:\n            self._end_flush(waiting, failures)\n",
+        "        self._end_flush(waiting, failures)\n",
     ),
     _bug(
         "checkpoint before the sync",
         "log",
-        "                return self._writer.sync(self._note)\n",
-        "                end = self.write_out()\n                self._note(end)\n"
+        "                return self._writer.sync(self._note_recovery_point)\n",
+        "                end = self.write_out()\n                self._note_recovery_point(end)\n"
         "                return end\n",
     ),
     Planted(
@@ -77,7 +77,7 @@ PLANTED: Final = [
                 "            self._points[directory] = offset + 3\n",
             ),
             # Without the check that notices most of them.
-            Edit("restore", "    if not _reaches(segment, point):\n", "    if False:\n"),
+            Edit("segment_recovery", "    if not _reaches(segment, point):\n", "    if False:\n"),
         ),
         sizes={**_SMALL, **_JOURNAL},
         life={"ending": Ending.POWER, "weather": CALM},
@@ -86,15 +86,15 @@ PLANTED: Final = [
         "lost wake-up: who came during a pass",
         "flusher",
         "            if self._waiting and not self._is_due:\n"
-        "                self._begin_soon()\n            self._tell_all",
-        "            self._tell_all",
+        "                self._schedule_flush()\n            self._notify_all",
+        "            self._notify_all",
         sizes={"policy": FlushPolicy.COMMIT, "journal_bytes": 0, "cleans": False},
         life={"ending": Ending.STOP},
     ),
     _bug(
         "lost wake-up: a file of the journal is free",
         "journal_checkpoints",
-        "                    self._own.changed.notify_all()\n",
+        "                    self._journal_files.changed.notify_all()\n",
         "",
         sizes={**_JOURNAL, "cleans": False},
     ),
@@ -115,8 +115,8 @@ PLANTED: Final = [
     _bug(
         "file of the journal used again before it is settled",
         "journal_checkpoints",
-        "                if self._settle(file, kept):\n",
-        "                if self._settle(file, kept) or True:\n",
+        "                if self._release_logs(file, kept):\n",
+        "                if self._release_logs(file, kept) or True:\n",
     ),
     _bug(
         "cut is not in the journal",
@@ -130,8 +130,8 @@ PLANTED: Final = [
     _bug(
         "sync of a log that failed counts",
         "log",
-        "            self._note(self._settled)\n        return self._settled\n",
-        "            self._note(self._settled)\n        return self.end_offset\n",
+        "        return self._synced_at_close\n",
+        "        return self.end_offset\n",
     ),
     _bug(
         "compacted segment renamed before it is synced",
@@ -161,7 +161,7 @@ PLANTED: Final = [
     ),
     _bug(
         "next segment made before the full one is synced",
-        "writing",
+        "segment_writer",
         "            self._write(self._full[0])\n            self._sync_dirty()\n",
         "            self._write(self._full[0])\n",
     ),
@@ -189,7 +189,7 @@ PLANTED: Final = [
     _bug(
         "pages trusted that a failed sync has dropped",
         "log",
-        "        write_again(self._files, active, point)\n",
+        "        rewrite_unsynced(self._files, active, point)\n",
         "",
         first_seed=48,
         sizes={**_SMALL, "journal_bytes": 0},

@@ -11,7 +11,7 @@ from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.log_identity import PARTITION_METADATA
 from coordinator_server.topics.errors import TopicError
-from coordinator_server.topics.partition import Partition
+from coordinator_server.topics.partition import TopicPartitionLog
 from tests.simulation.storage.clients import Client, read_all
 from tests.simulation.storage.scheduler import Failure
 
@@ -32,11 +32,11 @@ class TopicClient(Client):
     def _make(self) -> None:
         topic_id = self.process.ledgers.topic_id(self._name)
         opening = partial(self._open_log, topic_id)
-        self._partition = Partition(opening, self.process.flusher, None)  # type: ignore[arg-type]
+        self._partition = TopicPartitionLog(opening, self.process.flusher, None)  # type: ignore[arg-type]
         self._log = None
 
     def _open_log(self, topic_id: str, create: bool) -> SegmentLog | None:
-        """As topics.directories.Directories; in a thread."""
+        """As topics.directories.PartitionDirectories; in a thread."""
         process = self.process
         files, path = process.files, process.journal._directory / f"{self._name}-0"
         with process.directories:
@@ -170,7 +170,7 @@ class TopicClient(Client):
         process.tell(f"{self.ledger.name}: the topic is deleted and made again")
         topic_id = process.ledgers.topic_id(self._name)
         process.ledgers.delete_topic(self._name)
-        partition.give_up()
+        partition.discard()
         self._make()
         self.ledger = process.ledgers.of_topic(self._name)
         self.ledger.life = process.number
@@ -181,14 +181,14 @@ class TopicClient(Client):
         if self.random.random() < 0.7:
             await asyncio.wait([removal])
 
-    async def _remove(self, partition: Partition, topic_id: str) -> None:
+    async def _remove(self, partition: TopicPartitionLog, topic_id: str) -> None:
         await partition.wait_closed()
         try:
             await asyncio.to_thread(self._remove_files, partition, topic_id)
         except OSError as error:
             self.process.tell(f"{self._name}: the files of {topic_id} stay: {error}")
 
-    def _remove_files(self, partition: Partition, topic_id: str) -> None:
+    def _remove_files(self, partition: TopicPartitionLog, topic_id: str) -> None:
         process = self.process
         path = process.journal._directory / f"{self._name}-0"
         partition.close_files()

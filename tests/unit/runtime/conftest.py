@@ -18,7 +18,7 @@ from coordinator_server.runtime.dependencies import World
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import CallbackTicket
-from coordinator_server.storage.base import Appended, LogRecord
+from coordinator_server.storage.base import AppendCallback, LogRecord
 from coordinator_server.storage.memory import MemoryLog, MemoryStorage
 from tests.support.story import Callers, Request
 
@@ -88,7 +88,7 @@ class WatchedStorage(MemoryStorage):
         log = await super().claim(partition)
         append, close = log.append, log.close
 
-        def watched(batch: NewBatch, then: Appended) -> None:
+        def watched(batch: NewBatch, then: AppendCallback) -> None:
             if batch.records:
                 self.appends.append(batch.decoded())
             append(batch, then)

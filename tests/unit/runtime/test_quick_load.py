@@ -26,7 +26,7 @@ from coordinator_protocol.records import (
 from coordinator_server.group.replay import apply
 from coordinator_server.runtime import loader as loading
 from coordinator_server.runtime.loader import Loader
-from coordinator_server.storage.base import Loaded
+from coordinator_server.storage.base import LoadedRecords
 from coordinator_server.storage.segments import batch_reader
 from coordinator_server.storage.segments.batch_reader import RunReader
 
@@ -112,7 +112,7 @@ class Read:
                     self.pauses += 1
             self._loaded = reader.take(flush=True)
 
-    async def load(self) -> AsyncIterator[Loaded]:
+    async def load(self) -> AsyncIterator[LoadedRecords]:
         for loaded in self._loaded:
             yield loaded
 

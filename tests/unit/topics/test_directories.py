@@ -1,4 +1,4 @@
-"""Directories are named and marked as Kafka's, and those of deleted topics are never read."""
+"""Kafka's directory names and marks; directories of deleted topics are never read."""
 
 import threading
 from collections.abc import Callable
@@ -15,34 +15,34 @@ from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.recovery import Recovery
 from coordinator_server.topics.catalog import CorruptCatalog, TopicCatalog
 from coordinator_server.topics.catalog_file import to_base64
-from coordinator_server.topics.directories import Directories, sweep
+from coordinator_server.topics.directories import PartitionDirectories, sweep
 from tests.support.api import CountedIds
 
 ORDERS = TopicInfo("orders", UUID(int=77), 2)
 
 
 @pytest.fixture
-def directories(tmp_path: Path) -> Directories:
-    return Directories(tmp_path)
+def directories(tmp_path: Path) -> PartitionDirectories:
+    return PartitionDirectories(tmp_path)
 
 
 def names(data: Path) -> list[str]:
     return sorted(path.name for path in data.iterdir())
 
 
-def make(directories: Directories, topic: TopicInfo = ORDERS, index: int = 0) -> None:
+def make(directories: PartitionDirectories, topic: TopicInfo = ORDERS, index: int = 0) -> None:
     log = directories.open_log(topic, index, create=True)
     assert log is not None
     log.close()
 
 
-def test_nothing_is_made_for_a_reader(directories: Directories, tmp_path: Path) -> None:
+def test_nothing_is_made_for_a_reader(directories: PartitionDirectories, tmp_path: Path) -> None:
     assert directories.open_log(ORDERS, 0, create=False) is None
     assert names(tmp_path) == []
 
 
 def test_a_writer_gets_a_directory_with_the_topic_id(
-    directories: Directories, tmp_path: Path
+    directories: PartitionDirectories, tmp_path: Path
 ) -> None:
     make(directories, index=1)
     assert names(tmp_path) == ["orders-1"]
@@ -50,7 +50,7 @@ def test_a_writer_gets_a_directory_with_the_topic_id(
     assert metadata == f"version: 0\ntopic_id: {to_base64(ORDERS.topic_id)}"
 
 
-def test_a_reader_opens_what_a_writer_made(directories: Directories) -> None:
+def test_a_reader_opens_what_a_writer_made(directories: PartitionDirectories) -> None:
     make(directories)
     log = directories.open_log(ORDERS, 0, create=False)
     assert log is not None
@@ -58,7 +58,7 @@ def test_a_reader_opens_what_a_writer_made(directories: Directories) -> None:
 
 
 def test_the_directory_of_an_earlier_topic_of_that_name_is_put_aside(
-    directories: Directories, tmp_path: Path
+    directories: PartitionDirectories, tmp_path: Path
 ) -> None:
     make(directories)
     again = ORDERS._replace(topic_id=UUID(int=78))
@@ -73,7 +73,7 @@ def test_an_open_log_of_an_earlier_topic_of_that_name_makes_no_file_in_its_direc
 ) -> None:
     catalog = TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
     journal = Journal(tmp_path)
-    directories = Directories(tmp_path, journal=journal, segment_bytes=100)
+    directories = PartitionDirectories(tmp_path, journal=journal, segment_bytes=100)
     (old,) = catalog.create([("orders", 1)])
     earlier = directories.open_log(old, 0, create=True)
     assert earlier is not None
@@ -92,7 +92,7 @@ def test_an_open_log_of_an_earlier_topic_of_that_name_makes_no_file_in_its_direc
 
 
 def test_removal_takes_all_partitions_and_no_other_topics(
-    directories: Directories, tmp_path: Path
+    directories: PartitionDirectories, tmp_path: Path
 ) -> None:
     make(directories, index=0)
     make(directories, index=1)
@@ -102,7 +102,7 @@ def test_removal_takes_all_partitions_and_no_other_topics(
 
 
 def test_removal_leaves_a_new_topic_of_that_name_and_takes_what_that_has_put_aside(
-    directories: Directories, tmp_path: Path
+    directories: PartitionDirectories, tmp_path: Path
 ) -> None:
     make(directories, index=0)
     make(directories, index=1)
@@ -120,7 +120,7 @@ def test_removal_leaves_a_new_topic_of_that_name_where_a_wrong_mark_is_refused(
 ) -> None:
     catalog = TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
     journal = Journal(tmp_path, topic_ids=lambda name: id_in(catalog, name))
-    directories = Directories(tmp_path, journal=journal)
+    directories = PartitionDirectories(tmp_path, journal=journal)
     (old,) = catalog.create([("orders", 1)])
     catalog.delete(["orders"])
     catalog.removed(old)
@@ -143,7 +143,7 @@ def test_who_opens_a_deleted_topic_late_leaves_the_directory_to_a_new_one(
 ) -> None:
     catalog = TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
     journal = Journal(tmp_path, recovery=recovery, topic_ids=lambda name: id_in(catalog, name))
-    directories = Directories(tmp_path, journal=journal)
+    directories = PartitionDirectories(tmp_path, journal=journal)
     (old,) = catalog.create([("orders", 1)])
     catalog.delete(["orders"])
     (new,) = catalog.create([("orders", 1)])
@@ -171,7 +171,7 @@ def test_a_new_topic_waits_until_the_log_of_the_deleted_one_is_open(tmp_path: Pa
     catalog = TopicCatalog(tmp_path, CountedIds(), offsets_partitions=1)
     (old,) = catalog.create([("orders", 1)])
     files = OpeningFiles()
-    directories = Directories(tmp_path, files=files)
+    directories = PartitionDirectories(tmp_path, files=files)
     opened: list[str] = []
 
     def open_new() -> None:
@@ -201,7 +201,7 @@ def test_a_failure_to_open_is_logged_unless_the_topic_was_deleted(
 ) -> None:
     known = [to_base64(ORDERS.topic_id)] * (10 if is_there else 1)
     journal = Journal(tmp_path, topic_ids=lambda _name: known.pop() if known else None)
-    directories = Directories(tmp_path, journal=journal)
+    directories = PartitionDirectories(tmp_path, journal=journal)
     (tmp_path / "orders-0").write_text("no directory")
     with pytest.raises(OSError, match="orders-0"):
         directories.open_log(ORDERS, 0, create=True)
@@ -209,7 +209,9 @@ def test_a_failure_to_open_is_logged_unless_the_topic_was_deleted(
     journal.close()
 
 
-def test_what_a_crash_left_of_a_removal_is_swept(directories: Directories, tmp_path: Path) -> None:
+def test_what_a_crash_left_of_a_removal_is_swept(
+    directories: PartitionDirectories, tmp_path: Path
+) -> None:
     make(directories)
     (tmp_path / f"payments-0.{'0' * 32}-delete").mkdir()
     sweep(tmp_path)
@@ -221,7 +223,7 @@ def catalog_of(data: Path) -> TopicCatalog:
 
 
 def test_what_a_crash_left_of_a_deleted_topic_is_swept_with_what_was_put_aside(
-    directories: Directories, tmp_path: Path
+    directories: PartitionDirectories, tmp_path: Path
 ) -> None:
     catalog = catalog_of(tmp_path)
     orders, other, kept = catalog.create([("orders", 3), ("other", 1), ("kept", 1)])
@@ -239,7 +241,7 @@ def test_what_a_crash_left_of_a_deleted_topic_is_swept_with_what_was_put_aside(
 
 
 def test_the_sweep_leaves_what_no_topic_of_ours_has_left(
-    directories: Directories, tmp_path: Path
+    directories: PartitionDirectories, tmp_path: Path
 ) -> None:
     catalog = catalog_of(tmp_path)
     (gone,) = catalog.create([("gone", 1)])
@@ -256,7 +258,7 @@ def test_the_sweep_leaves_what_no_topic_of_ours_has_left(
     assert names(tmp_path) == left
 
 
-def test_a_broken_catalog_sweeps_nothing(directories: Directories, tmp_path: Path) -> None:
+def test_a_broken_catalog_sweeps_nothing(directories: PartitionDirectories, tmp_path: Path) -> None:
     make(directories)
     (tmp_path / "topics.json").write_text("{")
     with pytest.raises(CorruptCatalog):
@@ -264,7 +266,9 @@ def test_a_broken_catalog_sweeps_nothing(directories: Directories, tmp_path: Pat
     assert names(tmp_path) == ["orders-0", "topics.json"]
 
 
-def test_the_longest_name_can_be_put_aside(directories: Directories, tmp_path: Path) -> None:
+def test_the_longest_name_can_be_put_aside(
+    directories: PartitionDirectories, tmp_path: Path
+) -> None:
     longest = ORDERS._replace(name="x" * 249)
     make(directories, longest)
     assert directories.open_log(longest._replace(topic_id=UUID(int=9)), 0, create=False) is None

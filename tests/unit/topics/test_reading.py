@@ -8,7 +8,7 @@ import pytest
 
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.storage.segments.log import SegmentLog
-from coordinator_server.topics.partition import Partition
+from coordinator_server.topics.partition import TopicPartitionLog
 from coordinator_server.topics.service import FetchPart, FetchWant, Topics
 from tests.support.data_plane import make_topics, produced, records_in, values_of
 
@@ -88,7 +88,7 @@ async def test_what_was_read_of_a_log_that_was_closed_meanwhile_is_not_answered(
     fetching = asyncio.create_task(fetched(topics))
     await asyncio.to_thread(reads.begun.wait, 10)
     partition = topics._partition(topics.catalog.topics()["orders"], 0)
-    assert isinstance(partition, Partition)
+    assert isinstance(partition, TopicPartitionLog)
     assert partition._log is not None
     partition._log.closing.set()
     reads.may_end.set()

@@ -17,7 +17,7 @@ from coordinator_server.topics import service
 from coordinator_server.topics.catalog import deleted
 from coordinator_server.topics.catalog_file import to_base64
 from coordinator_server.topics.errors import TopicError
-from coordinator_server.topics.partition import Partition
+from coordinator_server.topics.partition import TopicPartitionLog
 from coordinator_server.topics.service import INLINE_CHECK_BYTES, FetchWant, Topics
 from coordinator_server.topics.validation import validated
 from tests.support.data_plane import batch_of, make_topics, produced, records_in
@@ -117,8 +117,8 @@ async def test_records_that_are_not_durable_when_their_topic_is_deleted_are_refu
     topic = topics.catalog.topics()["orders"]
     appended = await topics.produce(topic, 0, batch_of((NOW, b"a")))
     partition = topics._partition(topic, 0)
-    assert isinstance(partition, Partition)
-    partition.give_up()
+    assert isinstance(partition, TopicPartitionLog)
+    partition.discard()
     with pytest.raises(OSError, match="deleted"):
         await appended.durable
     await topics.delete(["orders"])
@@ -200,7 +200,7 @@ async def test_a_failure_to_open_is_no_bug_when_who_asked_has_gone(
     asking = asyncio.create_task(topics.produce(topic, 0, batch_of((NOW, b"a"))))
     await asyncio.sleep(0)
     partition = topics._partition(topic, 0)
-    assert isinstance(partition, Partition)
+    assert isinstance(partition, TopicPartitionLog)
     asking.cancel()
     await partition.wait_closed()
     await asyncio.sleep(0)
@@ -274,7 +274,7 @@ async def test_after_closing_partitions_are_unknown(topics: Topics) -> None:
     topic = topics.catalog.topics()["orders"]
     await produced(topics, "orders", 0, (NOW, b"a"))
     partition = topics._partition(topic, 0)
-    assert isinstance(partition, Partition)
+    assert isinstance(partition, TopicPartitionLog)
     topics.close()
     with pytest.raises(TopicError) as refused:
         await partition.append(batch_of((NOW, b"b")))
