@@ -16,7 +16,7 @@ from click.exceptions import Exit
 
 from coordinator_server import __version__
 from coordinator_server.cli.arguments import PATH, fail
-from coordinator_server.observe.printable_text import printable, words
+from coordinator_server.observe.printable_text import error_text, printable
 
 if TYPE_CHECKING:
     from coordinator_server.config import Config
@@ -150,7 +150,7 @@ def _run(
         logger.error("cannot_run", error=str(error))
         return 2
     except (OSError, serving.CannotStart) as error:
-        logger.error("cannot_run", error=words(error))
+        logger.error("cannot_run", error=error_text(error))
         return 1
     except (MemoryError, RuntimeError) as error:
         limit = limit_reached(error)
@@ -211,7 +211,7 @@ def main() -> None:
         code = 2
     except OSError as error:
         # Of a path that a command was given, such as one below a directory that cannot be read.
-        click.echo(f"error: {printable(words(error))}", err=True)
+        click.echo(f"error: {printable(error_text(error))}", err=True)
         code = 1
     if "coordinator_server.server.run" in sys.modules:
         from coordinator_server.server.run import leave

@@ -13,7 +13,7 @@ from typing import Final
 
 from coordinator_server.config import Config, ConfigError
 from coordinator_server.config.model import texts
-from coordinator_server.observe.printable_text import words
+from coordinator_server.observe.printable_text import error_text
 
 RELOADABLE: Final = frozenset({"log.level"})
 """Settings that are applied at once; others wait for a restart."""
@@ -46,7 +46,7 @@ class Reloader:
             self._report("reload_failed", problems=[str(problem) for problem in error.problems])
             return
         except OSError as error:
-            self._report("reload_failed", problems=[words(error)])
+            self._report("reload_failed", problems=[error_text(error)])
             return
         before, after = texts(self._config), texts(read)
         names = sorted(before.keys() | after.keys())

@@ -34,23 +34,25 @@ def test_why_names_reason_culprit_and_cost(http: str) -> None:
     code, out, _ = invoke("groups", "why", "a/b", "--http", http)
     assert code == 0
     at = when(1_700_000_000_000)
-    refused = "bob [bob] at 10.0.0.2 got ILLEGAL_GENERATION to Heartbeat"
     because = "because it sent generation 7, the group is at 8"
     assert out.splitlines() == [
         "group a/b: Stable, generation 2, 2 members, protocol range",
         (
-            f"rebalancing since {at}: member_joined by bob [bob] at 10.0.0.2; "
-            "waits for alice at 10.0.0.1"
+            f"rebalancing since {at} because bob [bob] at 10.0.0.2 joined; "
+            "it waits for alice at 10.0.0.1"
         ),
         "client 'bob' made group 'a/b' rebalance 7 times",
         "",
-        f"{refused} at {at} {because}",
-        f"{refused} 3 times, {at} to {at[-8:]} {because}",
+        (f"1 heartbeat of bob [bob] at 10.0.0.2 was answered ILLEGAL_GENERATION at {at} {because}"),
+        (
+            "3 heartbeats of bob [bob] at 10.0.0.2 were answered ILLEGAL_GENERATION "
+            f"from {at} to {at[-8:]} {because}"
+        ),
         "",
-        f"{at}  generation 1 -> 2  completed in 60 ms (join 40, sync 20)  members 1 -> 2",
-        '  because member_joined by bob [bob] at 10.0.0.2 ("rolling upgrade")',
-        "  then    session_expired by alice at 10.0.0.1",
-        f"  evicted {', '.join(['carol at 10.0.0.3'] * 5)} and 2 more",
+        (f"{at}: generation 1 -> 2 completed in 60 ms (join 40 ms, sync 20 ms), members 1 -> 2"),
+        '  because bob [bob] at 10.0.0.2 joined (reason given: "rolling upgrade")',
+        "  restarted because the session of alice at 10.0.0.1 expired",
+        f"  evicted: {', '.join(['carol at 10.0.0.3'] * 5)} and 2 more",
         "  waited for alice at 10.0.0.1 (35 ms)",
     ]
 
@@ -103,10 +105,10 @@ def test_a_timeline_is_one_line_per_rebalance(http: str) -> None:
 def test_waiting_names_whom_and_since_when(http: str) -> None:
     _, out, _ = invoke("groups", "waiting", "a/b", "--url", http)
     first, _, line = out.splitlines()
-    assert first == "group a/b: PreparingRebalance, 1 of 2 members have done their join"
+    assert first == "group a/b: PreparingRebalance, 1 of 2 members have completed the join phase"
     assert line.split()[0] == "alice-1"
     _, out, _ = invoke("groups", "waiting", "quiet", "--url", http)
-    assert out == "group quiet: Stable, it waits for nobody\n"
+    assert out == "group quiet: Stable, it waits for no member\n"
 
 
 OFFSETS = [
@@ -194,7 +196,7 @@ def test_whoever_has_no_member_id_is_named_by_what_is_known(
     refusal = {"api": api, "error": "E", "at_ms": 0, "first_ms": 0, "count": 1, "detail": "so"}
     group: dict[str, Any] = {"group": "g", "state": None, "findings": [], "rebalances": []}
     _, _, line, *_ = why_lines({**group, "refusals": [{**refusal, "member": member}]})
-    assert line.startswith(f"{who} got E to {api} at ")
+    assert line.startswith(f"1 {api} request of {who} was answered E at ")
 
 
 @pytest.mark.parametrize(
