@@ -49,7 +49,7 @@ from coordinator_server.clock import ManualClock
 from coordinator_server.net.connection import Connection, Hub
 from coordinator_server.net.fair_scheduler import Turns
 from coordinator_server.observe import log
-from coordinator_server.server.run import calm_collector
+from coordinator_server.server.run import freeze_heap
 
 CONNECT: Final = "connection with ApiVersions and FindCoordinator"
 WARM_UP_ROUNDS: Final = 50
@@ -194,7 +194,7 @@ async def _rounds(
 @contextmanager
 def _counted() -> Iterator[None]:
     """Have the instructions counted meanwhile, with the collector set as the server sets it."""
-    calm_collector()
+    freeze_heap()
     _count("on")
     yield
     _count("off")

@@ -96,9 +96,9 @@ def _presets(dev: bool) -> Iterator[dict[str, str]]:
         yield {}
         return
     from coordinator_server.config import DEV_SETTINGS
-    from coordinator_server.server.dev_data_dir import data_folder
+    from coordinator_server.server.dev_data_dir import temporary_data_dir
 
-    with data_folder() as data:
+    with temporary_data_dir() as data:
         yield {**DEV_SETTINGS, "log.dirs": str(data)}
 
 
@@ -162,7 +162,7 @@ def _run(
 
 def _rest_collector() -> None:
     """A start is imports, of which nothing is garbage."""
-    gc.disable()  # until `serving.calm_collector`
+    gc.disable()  # until `serving.freeze_heap`
 
 
 @app.command()
@@ -214,8 +214,8 @@ def main() -> None:
         click.echo(f"error: {printable(error_text(error))}", err=True)
         code = 1
     if "coordinator_server.server.run" in sys.modules:
-        from coordinator_server.server.run import leave
+        from coordinator_server.server.run import exit_now
 
         # Taking a large server apart would take seconds.
-        leave(code or 0)
+        exit_now(code or 0)
     sys.exit(code)

@@ -394,7 +394,7 @@ class Config:
             )
 
 
-class Property(NamedTuple):
+class PropertyDefinition(NamedTuple):
     """What is known of a property."""
 
     attribute: str
@@ -403,8 +403,8 @@ class Property(NamedTuple):
     doc: str
 
 
-PROPERTIES: Mapping[str, Property] = {
-    each.name.replace("_", "."): Property(
+PROPERTIES: Mapping[str, PropertyDefinition] = {
+    each.name.replace("_", "."): PropertyDefinition(
         each.name, each.default, each.metadata["kind"], each.metadata["doc"]
     )
     for each in fields(Config)

@@ -12,7 +12,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{0,4}|.)")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-class Property(NamedTuple):
+class PropertyLine(NamedTuple):
     """One setting of a file and the number of its first line."""
 
     line: int
@@ -20,7 +20,7 @@ class Property(NamedTuple):
     value: str
 
 
-def parse_properties(text: str) -> Iterator[Property]:
+def parse_properties(text: str) -> Iterator[PropertyLine]:
     """The settings of a file in their order.
 
     Raises:
@@ -32,7 +32,7 @@ def parse_properties(text: str) -> Iterator[Property]:
         separator = _SEPARATOR.match(line, key.end())
         assert separator is not None
         try:
-            yield Property(number, _unescape(key[0]), _unescape(line[separator.end() :]))
+            yield PropertyLine(number, _unescape(key[0]), _unescape(line[separator.end() :]))
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
 

@@ -57,7 +57,7 @@ class Setting(NamedTuple):
     origin: str
 
 
-class Problem(NamedTuple):
+class ConfigProblem(NamedTuple):
     """One thing that is wrong with the settings."""
 
     where: str
@@ -74,13 +74,15 @@ class ConfigError(Exception):
     `warnings` has what would have been said about the others.
     """
 
-    def __init__(self, problems: Sequence[Problem], warnings: Sequence[Problem] = ()) -> None:
+    def __init__(
+        self, problems: Sequence[ConfigProblem], warnings: Sequence[ConfigProblem] = ()
+    ) -> None:
         self.problems = tuple(problems)
         self.warnings = tuple(map(str, warnings))
         super().__init__("\n".join(map(str, self.problems)))
 
 
-class Loaded(NamedTuple):
+class LoadedConfig(NamedTuple):
     """A usable configuration and what should be said about it."""
 
     config: Config
@@ -94,7 +96,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     settings: Iterable[str] = (),
     flags: Mapping[str, str] | None = None,
-) -> Loaded:
+) -> LoadedConfig:
     """Gather all sources and check them.
 
     Args:
@@ -107,7 +109,7 @@ def load(
     Raises:
         ConfigError: with everything that is wrong.
     """
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     gathered = [
         *_from_mapping(presets or {}, "preset"),
         *_from_file(file, problems),
@@ -118,7 +120,7 @@ def load(
     config, warnings = _checked(gathered, problems)
     if problems:
         raise ConfigError(problems, warnings)
-    return Loaded(config, tuple(map(str, warnings)))
+    return LoadedConfig(config, tuple(map(str, warnings)))
 
 
 def load_exactly(settings: Mapping[str, object], origin: str) -> Config:
@@ -129,7 +131,7 @@ def load_exactly(settings: Mapping[str, object], origin: str) -> Config:
     """
     texts = {name: value for name, value in settings.items() if isinstance(value, str)}
     problems = [
-        Problem(f"{name}={value!r} ({origin})", "expected a text")
+        ConfigProblem(f"{name}={value!r} ({origin})", "expected a text")
         for name, value in settings.items()
         if name not in texts
     ]
@@ -140,7 +142,9 @@ def load_exactly(settings: Mapping[str, object], origin: str) -> Config:
     return config
 
 
-def _checked(gathered: Iterable[Setting], problems: list[Problem]) -> tuple[Config, list[Problem]]:
+def _checked(
+    gathered: Iterable[Setting], problems: list[ConfigProblem]
+) -> tuple[Config, list[ConfigProblem]]:
     """What settings make, and what to warn of; what is wrong joins the problems."""
     known, warnings = _known(_last_of_each(gathered))
     _resolve_synonyms(known, problems)
@@ -155,18 +159,20 @@ def _from_mapping(values: Mapping[str, str], origin: str) -> Iterator[Setting]:
         yield Setting(name, value, origin)
 
 
-def _from_file(file: Path | None, problems: list[Problem]) -> Iterator[Setting]:
+def _from_file(file: Path | None, problems: list[ConfigProblem]) -> Iterator[Setting]:
     if file is None:
         return
     try:
         for line, name, value in parse_properties(file.read_text(encoding="utf-8")):
             yield Setting(name, value.strip(), f"{file}:{line}")
     except OSError as error:
-        problems.append(Problem(str(file), f"cannot be read: {error.strerror}"))
+        problems.append(ConfigProblem(str(file), f"cannot be read: {error.strerror}"))
     except UnicodeDecodeError as error:
-        problems.append(Problem(str(file), f"byte {error.start} is not UTF-8, expected UTF-8 text"))
+        problems.append(
+            ConfigProblem(str(file), f"byte {error.start} is not UTF-8, expected UTF-8 text")
+        )
     except ValueError as error:
-        problems.append(Problem(str(file), str(error)))
+        problems.append(ConfigProblem(str(file), str(error)))
 
 
 def _from_environ(environ: Mapping[str, str]) -> Iterator[Setting]:
@@ -181,20 +187,20 @@ def environment_name(variable: str) -> str:
     return dotted.replace("...", "-").replace("..", "_")
 
 
-def _from_assignments(settings: Iterable[str], problems: list[Problem]) -> Iterator[Setting]:
+def _from_assignments(settings: Iterable[str], problems: list[ConfigProblem]) -> Iterator[Setting]:
     for text in settings:
         name, equals, value = text.partition("=")
         if equals and name.strip():
             yield Setting(name.strip(), value.strip(), "--set")
         else:
-            problems.append(Problem(f"--set {text}", "expected name=value"))
+            problems.append(ConfigProblem(f"--set {text}", "expected name=value"))
 
 
 def _last_of_each(settings: Iterable[Setting]) -> dict[str, Setting]:
     return {setting.name: setting for setting in settings}
 
 
-def _known(settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[Problem]]:
+def _known(settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[ConfigProblem]]:
     """The settings that are ours or Kafka's, and a warning for every other."""
     known, warnings = {}, []
     for name, setting in settings.items():
@@ -202,9 +208,9 @@ def _known(settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[Pr
             known[name] = setting
         elif not name.startswith("listener.name."):
             why = f"no such property{_did_you_mean(name)}"
-            warnings.append(Problem(f"{name} ({setting.origin})", why))
+            warnings.append(ConfigProblem(f"{name} ({setting.origin})", why))
         if name in UNENFORCED and setting.value:
-            warnings.append(Problem(_where(setting), UNENFORCED[name]))
+            warnings.append(ConfigProblem(_where(setting), UNENFORCED[name]))
     return known, warnings
 
 
@@ -215,14 +221,14 @@ def _did_you_mean(name: str) -> str:
     return f", did you mean {close[0]}?" if close else ""
 
 
-def _resolve_synonyms(known: dict[str, Setting], problems: list[Problem]) -> None:
+def _resolve_synonyms(known: dict[str, Setting], problems: list[ConfigProblem]) -> None:
     """Let Kafka's other names speak where the usual ones do not."""
     if known.get("broker.id", Setting("", "", "")).value == "-1":
         del known["broker.id"]
     both = known.get("broker.id"), known.get("node.id")
     if both[0] and both[1] and both[0].value != both[1].value:
         problems.append(
-            Problem(
+            ConfigProblem(
                 _where(both[0]), f"expected the same as node.id={both[1].value} ({both[1].origin})"
             )
         )
@@ -236,7 +242,7 @@ def _resolve_synonyms(known: dict[str, Setting], problems: list[Problem]) -> Non
                 value = str(int(setting.value) * factor)
                 known.setdefault(fine, setting._replace(name=fine, value=value))
             else:
-                problems.append(Problem(_where(setting), "expected an integer of at least 1"))
+                problems.append(ConfigProblem(_where(setting), "expected an integer of at least 1"))
 
 
 def _derive_listeners(known: dict[str, Setting]) -> None:
@@ -268,7 +274,7 @@ def _on_all_interfaces(advertised: str) -> str:
     return ",".join(str(listener._replace(host="0.0.0.0")) for listener in parsed)  # noqa: S104
 
 
-def _validate(known: Mapping[str, Setting]) -> tuple[Config, list[Problem]]:
+def _validate(known: Mapping[str, Setting]) -> tuple[Config, list[ConfigProblem]]:
     """The configuration, and what is wrong with it.
 
     Wrong values are left at their defaults, so that settings which do not go together are reported
@@ -278,11 +284,11 @@ def _validate(known: Mapping[str, Setting]) -> tuple[Config, list[Problem]]:
     values, problems = _parsed(given)
     right = {name: given[name] for name in given if PROPERTIES[name].attribute in values}
     config = Config(**values)
-    problems += [Problem(_where_of(right, name), why) for name, why in config.problems()]
+    problems += [ConfigProblem(_where_of(right, name), why) for name, why in config.problems()]
     return config, problems
 
 
-def _parsed(given: Mapping[str, Setting]) -> tuple[dict[str, Any], list[Problem]]:
+def _parsed(given: Mapping[str, Setting]) -> tuple[dict[str, Any], list[ConfigProblem]]:
     """By attribute, without those that are wrong."""
     values, problems = {}, []
     for name, setting in given.items():
@@ -290,7 +296,9 @@ def _parsed(given: Mapping[str, Setting]) -> tuple[dict[str, Any], list[Problem]
         try:
             values[known.attribute] = known.kind.parse(setting.value)
         except ValueError as error:
-            problems.append(Problem(_where(setting), str(error) or f"expected {known.kind.takes}"))
+            problems.append(
+                ConfigProblem(_where(setting), str(error) or f"expected {known.kind.takes}")
+            )
     return values, problems
 
 

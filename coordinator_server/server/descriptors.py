@@ -57,6 +57,6 @@ def file_budget(limit: int, partitions: int, http_connections: int, workers: int
     return FileBudget(limit, coordinator, http, topics, left - topics)
 
 
-def front_connections(limit: int, wanted: int, workers: int) -> int:
+def proxy_connections(limit: int, wanted: int, workers: int) -> int:
     """HTTP connections that a supervisor may have: each may ask all workers at once."""
     return max(min(wanted, (limit - SPARE_FILES) // (2 * (1 + workers))), _FEWEST_HTTP)

@@ -20,7 +20,7 @@ LOCK: Final = "in-use"
 
 
 @contextmanager
-def data_folder() -> Iterator[Path]:
+def temporary_data_dir() -> Iterator[Path]:
     """Where a server may have its data until it ends. Raises OSError."""
     _remove_left()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))

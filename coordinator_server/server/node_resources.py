@@ -31,7 +31,7 @@ class BoundDirectory(Directory, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class NodeResources:
     """What is given to a server, and not made by it."""
 
     node_id: int
@@ -84,8 +84,8 @@ def take_over_all(config: Config, shares: Sequence[Share], report: Report, files
     take_over(config.log_dirs, shares, report, files, recovery=recovery, topic_ids=ids)
 
 
-def alone(config: Config, ids: Ids, report: Report) -> Site:
-    """The site of a server that has all to itself.
+def single_process(config: Config, ids: Ids, report: Report) -> NodeResources:
+    """The resources of a server that has all to itself.
 
     Raises OSError, ValueError, CorruptCatalog, TopicError.
     """
@@ -96,6 +96,8 @@ def alone(config: Config, ids: Ids, report: Report) -> Site:
         take_over_all(config, [WHOLE], report, files)
         sweep(config.log_dirs)
         directory = StaticDirectory(config.node_id, data.cluster_id, config.advertised())
-        site = Site(config.node_id, WHOLE, data, open_catalog(config, ids, files), directory)
+        resources = NodeResources(
+            config.node_id, WHOLE, data, open_catalog(config, ids, files), directory
+        )
         undo.pop_all()
-    return site
+    return resources

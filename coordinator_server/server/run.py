@@ -15,7 +15,7 @@ from coordinator_server.config import Config
 from coordinator_server.observe import log
 from coordinator_server.server.process_limits import allow_many_files, check_files
 from coordinator_server.server.reload import Reloader, handle_hang_up
-from coordinator_server.server.systemd import told_to_systemd
+from coordinator_server.server.systemd import systemd_notifications
 from coordinator_server.topics.catalog import CorruptCatalog
 from coordinator_server.topics.errors import TopicError
 
@@ -30,11 +30,11 @@ CUT_OFF_SECONDS: Final = 6.5
 Orchestrators wait 10 seconds. What has been acknowledged is in files; nothing of it is lost.
 """
 
-Read = Callable[[], tuple[Config, Sequence[str]]]
+ReadConfig = Callable[[], tuple[Config, Sequence[str]]]
 """Reads the settings once more; raises ConfigError."""
 
 
-async def until_told(stopping: asyncio.Event, broken: asyncio.Event) -> bool:
+async def wait_for_stop(stopping: asyncio.Event, broken: asyncio.Event) -> bool:
     """Wait until somebody stops the server; False if it has to stop because a task has failed."""
     waits = [asyncio.ensure_future(event.wait()) for event in (stopping, broken)]
     try:
@@ -45,7 +45,7 @@ async def until_told(stopping: asyncio.Event, broken: asyncio.Event) -> bool:
     return not broken.is_set()
 
 
-async def serve(config: Config, read: Read | None = None) -> bool:
+async def serve(config: Config, read: ReadConfig | None = None) -> bool:
     """Serve until SIGTERM or SIGINT; False if it could not go on, or data were lost.
 
     Raises CannotStart, OSError.
@@ -63,18 +63,18 @@ async def serve(config: Config, read: Read | None = None) -> bool:
         reload = Reloader(config, read, lambda new: app.set_log_level(new.log_level), app.report)
     handle_hang_up(stopping, reload)
     await app.start()
-    calm_collector()
-    async with told_to_systemd(app.status.partitions, app.tasks) as tell_stopping:
-        succeeded = await until_told(stopping, app.broken)
+    freeze_heap()
+    async with systemd_notifications(app.status.partitions, app.tasks) as tell_stopping:
+        succeeded = await wait_for_stop(stopping, app.broken)
         tell_stopping()
         app.report("server_stopping")
-        hurry([app, app.groups_in_memory()], app.report)
+        skip_cleanup([app, app.groups_in_memory()], app.report)
         await app.stop()
     app.report("server_stopped")
     return succeeded and app.is_data_kept
 
 
-def calm_collector() -> None:
+def freeze_heap() -> None:
     """What is there now stays: later collections need not look at it, and rarely at the rest."""
     gc.collect()
     gc.freeze()
@@ -85,7 +85,7 @@ def calm_collector() -> None:
 _kept: Final[list[object]] = []
 
 
-def hurry(
+def skip_cleanup(
     kept: object, report: Callable[..., None], cut_off_seconds: float = CUT_OFF_SECONDS
 ) -> None:
     """A stop begins: free no memory any more, and end the process if the stop takes too long.
@@ -97,14 +97,14 @@ def hurry(
 
     def cut_off() -> None:
         report("stop_cut_off_failed", seconds=cut_off_seconds, why="a disk or a thread hangs")
-        leave(1)
+        exit_now(1)
 
     timer = threading.Timer(cut_off_seconds, cut_off)
     timer.daemon = True
     timer.start()
 
 
-def leave(code: int) -> NoReturn:
+def exit_now(code: int) -> NoReturn:
     """End the process without taking its objects apart."""
     log.close()
     for stream in (sys.stdout, sys.stderr):
@@ -113,7 +113,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def main(config: Config, read: Read | None = None) -> int:
+def main(config: Config, read: ReadConfig | None = None) -> int:
     """Run a server until it is told to stop; the exit code. Raises TooFewFiles."""
     import uvloop
 

@@ -7,7 +7,7 @@ from coordinator_server.config import Config
 from coordinator_server.loop.batching import Soon
 from coordinator_server.loop.deadline import Deadline
 from coordinator_server.observe.counters import StorageFigures
-from coordinator_server.server.node_resources import Site
+from coordinator_server.server.node_resources import NodeResources
 from coordinator_server.storage.segments.files import Files
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import Journal
@@ -22,9 +22,9 @@ from coordinator_server.topics.service import Topics
 from coordinator_server.topics.validation import BatchRules
 
 
-def open_journal(config: Config, site: Site, files: Files, report: Report) -> Journal:
+def open_journal(config: Config, resources: NodeResources, files: Files, report: Report) -> Journal:
     """The journal, replayed: whatever the policy is now, it may not have been before."""
-    catalog = site.catalog
+    catalog = resources.catalog
 
     def topic_id(name: str) -> str | None:
         topic = catalog.get(name)
@@ -32,13 +32,13 @@ def open_journal(config: Config, site: Site, files: Files, report: Report) -> Jo
 
     journal = Journal(
         config.log_dirs,
-        owner=site.share.name,
+        owner=resources.share.name,
         capacity=config.log_journal_bytes,
         writes=config.log_journal_bytes > 0,
         syncs=FlushPolicy(config.log_flush) is FlushPolicy.COMMIT,
         recovery=Recovery(config.log_recovery),
         topic_ids=topic_id,
-        guard=site.data.guard,
+        guard=resources.data.guard,
         files=files,
         report=report,
     )
@@ -53,18 +53,23 @@ def make_flusher(config: Config, journal: Journal, soon: Soon, report: Report) -
 
 
 def make_topics(
-    config: Config, site: Site, journal: Journal, files: Files, flusher: Flusher, clock: Clock
+    config: Config,
+    resources: NodeResources,
+    journal: Journal,
+    files: Files,
+    flusher: Flusher,
+    clock: Clock,
 ) -> Topics:
-    """Put together the topics of a site."""
+    """Make the topics of this node."""
     return Topics(
-        site.catalog,
+        resources.catalog,
         Directories(
             config.log_dirs,
             segment_bytes=config.log_segment_bytes,
             segment_ms=config.log_roll_ms,
             journal=journal,
             files=files,
-            share=site.share,
+            share=resources.share,
         ),
         flusher,
         clock,

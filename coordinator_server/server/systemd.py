@@ -83,7 +83,7 @@ class Notifier:
 
 
 @asynccontextmanager
-async def told_to_systemd(
+async def systemd_notifications(
     partitions: Partitions, tasks: TaskKeeper
 ) -> AsyncIterator[Callable[[], None]]:
     """Keep systemd informed, if this process runs under it; yields what tells of the stop.

@@ -18,7 +18,7 @@ from coordinator_server.net.directory import WorkersDirectory
 from coordinator_server.observe import log
 from coordinator_server.ports import Ids, TopicInfo
 from coordinator_server.server import run as serving
-from coordinator_server.server.node_resources import Site, open_catalog
+from coordinator_server.server.node_resources import NodeResources, open_catalog
 from coordinator_server.server.process_limits import allow_many_files
 from coordinator_server.storage.segments.guard import GuardedFiles
 from coordinator_server.storage.segments.reporting import Report
@@ -54,7 +54,7 @@ class Worker:
         """Whether this is the worker that decides about topics."""
         return self._plan.share.index == 0
 
-    def _take(self, config: Config, ids: Ids, _report: Report) -> Site:
+    def _take(self, config: Config, ids: Ids, _report: Report) -> NodeResources:
         """See app.App."""
         plan = self._plan
         data = SharedDirectory(
@@ -73,7 +73,7 @@ class Worker:
         except BaseException:
             data.close()
             raise
-        return Site(
+        return NodeResources(
             node_id=plan.node_id,
             share=plan.share,
             data=data,
@@ -167,9 +167,9 @@ async def serve(plan: Plan, control: socket.socket) -> bool:
         tasks.require("listen to the supervisor", worker.listen),
         tasks.require("tell of partitions", worker.tell_partitions),
     ]
-    serving.calm_collector()
-    succeeded = await serving.until_told(stopping, worker.app.broken)
-    serving.hurry([worker, worker.app.groups_in_memory()], worker.app.report)
+    serving.freeze_heap()
+    succeeded = await serving.wait_for_stop(stopping, worker.app.broken)
+    serving.skip_cleanup([worker, worker.app.groups_in_memory()], worker.app.report)
     await worker.app.stop()
     worker.app.report("server_stopped")
     for each in talking:
@@ -216,4 +216,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    serving.leave(main())
+    serving.exit_now(main())

@@ -10,7 +10,7 @@ from click.exceptions import Exit
 
 from coordinator_server.cli.arguments import fail, say
 from coordinator_server.cli.groups.http_api import (
-    Problem,
+    ApiError,
     change,
     get,
     group_path,
@@ -32,8 +32,8 @@ from coordinator_server.cli.groups.options import (
 )
 from coordinator_server.cli.groups.reading import cluster_at, one_server
 from coordinator_server.cli.groups.resetting import (
-    Impossible,
-    Planned,
+    InvalidReset,
+    PlannedReset,
     Target,
     Wanted,
     chosen,
@@ -133,7 +133,7 @@ def _http_delete(url: str | None, name: str, token: str | None) -> str:
     """`NONE`, or what the server says against it; the other groups are deleted all the same."""
     try:
         try_change(url, "DELETE", group_path(name), None, token)
-    except Problem as problem:
+    except ApiError as problem:
         if problem.is_about_the_token:
             fail(str(problem))
         return str(problem)
@@ -190,7 +190,7 @@ def reset(
         fail("--to-earliest and --to-latest ask the log: they need --bootstrap-server", code=2)
     try:
         wanted = parse_topics(topics) if topics else None
-    except Impossible as error:
+    except InvalidReset as error:
         fail(str(error), code=2)
     try:
         if one_server(url, bootstrap) is None:
@@ -198,12 +198,12 @@ def reset(
             planned = _http_reset(url, group, target, wanted, given, execute=execute)
         else:
             planned = _kafka_reset(bootstrap or "", group, target, wanted, execute=execute)
-    except Impossible as error:
+    except InvalidReset as error:
         fail(str(error))
     _show_plan(group, planned, form, execute=execute)
 
 
-def _show_plan(group: str, planned: Sequence[Planned], form: Format, *, execute: bool) -> None:
+def _show_plan(group: str, planned: Sequence[PlannedReset], form: Format, *, execute: bool) -> None:
     if show([{"group": group, **entry._asdict()} for entry in planned], form):
         return
     from coordinator_server.cli.groups.tables import print_plan
@@ -221,7 +221,7 @@ def _http_reset(
     token: str | None,
     *,
     execute: bool,
-) -> list[Planned]:
+) -> list[PlannedReset]:
     described: Any = get(url, group_path(group))
     offsets = described["offsets"]
     committed = {(each["topic"], each["partition"]): each["offset"] for each in offsets}
@@ -236,7 +236,7 @@ def _http_reset(
 
 def _kafka_reset(
     bootstrap: str, group: str, target: Target, wanted: Wanted, *, execute: bool
-) -> list[Planned]:
+) -> list[PlannedReset]:
     from coordinator_server.cli.groups import kafka_groups
     from coordinator_server.cli.groups.kafka import KafkaProblem
 
@@ -262,6 +262,6 @@ def _kafka_reset(
 def _refuse_active(group: str, state: str) -> None:
     """Kafka's own condition: members would overwrite the offsets with their next commit."""
     if state not in ("Empty", "Dead"):
-        raise Impossible(
+        raise InvalidReset(
             f"group {group!r} is {state}: its offsets can only be reset while it has no members"
         )

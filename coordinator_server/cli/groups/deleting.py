@@ -19,7 +19,7 @@ from coordinator_server.cli.groups.options import (
 )
 from coordinator_server.cli.groups.reading import cluster_at
 from coordinator_server.cli.groups.resetting import (
-    Impossible,
+    InvalidReset,
     Partition,
     Wanted,
     chosen,
@@ -45,7 +45,7 @@ def delete_offsets(
         fail("offsets are deleted over the Kafka protocol: expected --bootstrap-server", code=2)
     try:
         wanted = parse_topics(topics)
-    except Impossible as error:
+    except InvalidReset as error:
         fail(str(error), code=2)
     outcomes = _delete(bootstrap, group, wanted, execute=execute)
     if not show([{"group": group, **each._asdict()} for each in outcomes], form):
@@ -56,7 +56,7 @@ def delete_offsets(
         raise Exit(1)
 
 
-class Outcome(NamedTuple):
+class OffsetDeletion(NamedTuple):
     """A partition with its committed offset, if there is one."""
 
     topic: str
@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
     """Kafka's name, NONE if it was deleted; None if nobody was asked."""
 
 
-def _print(group: str, outcomes: Sequence[Outcome]) -> None:
+def _print(group: str, outcomes: Sequence[OffsetDeletion]) -> None:
     from coordinator_server.cli.groups.tables import print_table
 
     columns = ("GROUP", "TOPIC", ">PARTITION", ">CURRENT-OFFSET", "STATUS")
@@ -75,7 +75,7 @@ def _print(group: str, outcomes: Sequence[Outcome]) -> None:
     print_table(columns, ((group, *each[:3], word) for each, word in rows))
 
 
-def _delete(bootstrap: str, group: str, wanted: Wanted, *, execute: bool) -> list[Outcome]:
+def _delete(bootstrap: str, group: str, wanted: Wanted, *, execute: bool) -> list[OffsetDeletion]:
     from coordinator_server.cli.groups import kafka_groups
     from coordinator_server.cli.groups.kafka import KafkaProblem
 
@@ -87,6 +87,6 @@ def _delete(bootstrap: str, group: str, wanted: Wanted, *, execute: bool) -> lis
             errors: Mapping[Partition, str] = {}
             if execute:
                 errors = kafka_groups.delete_offsets(cluster, group, partitions)
-    except (KafkaProblem, Impossible) as error:
+    except (KafkaProblem, InvalidReset) as error:
         fail(str(error))
-    return [Outcome(*each, offsets.get(each), errors.get(each)) for each in partitions]
+    return [OffsetDeletion(*each, offsets.get(each), errors.get(each)) for each in partitions]

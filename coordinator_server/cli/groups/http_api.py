@@ -32,7 +32,7 @@ def read_token(token: str | None, file: Path | None) -> str | None:
         fail(f"--token-file {file}: {error}", code=2)
 
 
-class Problem(Exception):
+class ApiError(Exception):
     """The server answered with an error; the text is for people."""
 
     def __init__(self, text: str, status: int) -> None:
@@ -44,7 +44,7 @@ def get(url: str | None, path: str) -> Any:
     """The answer to a question."""
     try:
         return _ask(url, "GET", path, None, None)
-    except Problem as problem:
+    except ApiError as problem:
         fail(str(problem))
 
 
@@ -52,12 +52,12 @@ def change(url: str | None, method: str, path: str, body: Any, token: str | None
     """Have something done that needs the token."""
     try:
         return try_change(url, method, path, body, token)
-    except Problem as problem:
+    except ApiError as problem:
         fail(str(problem))
 
 
 def try_change(url: str | None, method: str, path: str, body: Any, token: str | None) -> Any:
-    """The same, one of several; raises Problem if the server does not do it."""
+    """The same, one of several; raises ApiError if the server does not do it."""
     if not token:
         fail("this needs the server's admin.token: give --token, --token-file", code=2)
     if not token.isprintable():
@@ -82,7 +82,7 @@ def _ask(url: str | None, method: str, path: str, body: Any, token: str | None) 
         with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
             return json.load(answer)
     except HTTPError as error:
-        raise Problem(_error_of(error), error.code) from error
+        raise ApiError(_error_of(error), error.code) from error
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         fail(f"cannot ask {base}: {reason}; is the server running with http.listener there?")

@@ -45,7 +45,7 @@ EARLIEST, LATEST = -2, -1
 T = TypeVar("T")
 
 
-class Committed(NamedTuple):
+class CommittedOffset(NamedTuple):
     """What is committed for a partition."""
 
     offset: int
@@ -125,7 +125,7 @@ def _member(member: DescribedGroupMember) -> Form:
 
 
 def _offsets(
-    cluster: KafkaCluster, committed: Mapping[Partition, Committed], members: Iterable[Form]
+    cluster: KafkaCluster, committed: Mapping[Partition, CommittedOffset], members: Iterable[Form]
 ) -> list[Form]:
     """Every partition that is committed or assigned, with its end and who reads it."""
     owners = {
@@ -142,7 +142,7 @@ def _offsets(
 
 
 def _offset(
-    partition: Partition, committed: Committed | None, end: int | None, owner: Form | None
+    partition: Partition, committed: CommittedOffset | None, end: int | None, owner: Form | None
 ) -> Form:
     offset = None if committed is None else committed.offset
     return {
@@ -158,7 +158,7 @@ def _offset(
     }
 
 
-def committed_offsets(cluster: KafkaCluster, group: str) -> dict[Partition, Committed]:
+def committed_offsets(cluster: KafkaCluster, group: str) -> dict[Partition, CommittedOffset]:
     """What a group has committed. Raises KafkaProblem."""
     request = OffsetFetchRequest(group_id=group, topics=None)
     answer = cluster.ask(cluster.coordinator(group), ApiKey.OFFSET_FETCH, request)
@@ -168,7 +168,7 @@ def committed_offsets(cluster: KafkaCluster, group: str) -> dict[Partition, Comm
         for each in topic.partitions:
             check(each.error_code, f"OffsetFetch of {topic.name}-{each.partition_index}")
             if each.committed_offset >= 0:
-                found[topic.name, each.partition_index] = Committed(
+                found[topic.name, each.partition_index] = CommittedOffset(
                     each.committed_offset, each.committed_leader_epoch, each.metadata or ""
                 )
     return found

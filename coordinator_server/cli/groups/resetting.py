@@ -11,11 +11,11 @@ Wanted = Mapping[str, Sequence[int] | None] | None
 LARGEST_OFFSET = (1 << 63) - 1
 
 
-class Impossible(Exception):
+class InvalidReset(Exception):
     """What cannot be meant; the message says why."""
 
 
-class Planned(NamedTuple):
+class PlannedReset(NamedTuple):
     """A partition with its committed offset, if there is one, and the one it is to get."""
 
     topic: str
@@ -48,14 +48,14 @@ class Target:
 def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
     """Topics as `name` or `name:0,1`, with None for all partitions; one named twice is both.
 
-    Raises Impossible.
+    Raises InvalidReset.
     """
     topics: dict[str, list[int] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
         parts = numbers.split(",") if colon else []
         if not topic or not all(map(_is_partition, parts)):
-            raise Impossible(f"--topic {text!r}: expected NAME or NAME:PARTITION,PARTITION")
+            raise InvalidReset(f"--topic {text!r}: expected NAME or NAME:PARTITION,PARTITION")
         before = topics.get(topic, [])
         if before is None or not colon:
             topics[topic] = None
@@ -77,7 +77,7 @@ def chosen(
 ) -> list[Partition]:
     """The partitions that are meant, of topics of which others may be `known`.
 
-    Raises Impossible if there are none.
+    Raises InvalidReset if there are none.
     """
     if wanted is None:
         found = list(committed)
@@ -87,7 +87,7 @@ def chosen(
             of_topic = [number for name, number in committed if name == topic]
             found += [(topic, each) for each in numbers or known.get(topic, of_topic)]
     if not found:
-        raise Impossible("the group has committed nothing there")
+        raise InvalidReset("the group has committed nothing there")
     return found
 
 
@@ -96,7 +96,7 @@ def plan(
     partitions: Iterable[Partition],
     committed: Mapping[Partition, int],
     bounds: Mapping[Partition, tuple[int, int]] | None,
-) -> list[Planned]:
+) -> list[PlannedReset]:
     """The new offset of every partition.
 
     Args:
@@ -107,7 +107,7 @@ def plan(
             they are not known: then only offsets that need no log can be meant.
 
     Raises:
-        Impossible: a partition has no log, or nothing to shift.
+        InvalidReset: a partition has no log, or nothing to shift.
     """
     planned = []
     for partition in sorted(partitions):
@@ -116,7 +116,7 @@ def plan(
         if bounds is not None:
             first, end = _bounds(partition, bounds)
             wanted = min(max(wanted, first), end)
-        planned.append(Planned(*partition, current, max(0, wanted)))
+        planned.append(PlannedReset(*partition, current, max(0, wanted)))
     return planned
 
 
@@ -130,7 +130,7 @@ def _wanted(
         return target.to_offset
     if target.shift_by is not None:
         if current is None:
-            raise Impossible(f"{_name(partition)} has no committed offset to shift")
+            raise InvalidReset(f"{_name(partition)} has no committed offset to shift")
         return current + target.shift_by
     assert bounds is not None, "only over HTTP nobody knows where partitions end"
     first, end = _bounds(partition, bounds)
@@ -139,7 +139,7 @@ def _wanted(
 
 def _bounds(partition: Partition, bounds: Mapping[Partition, tuple[int, int]]) -> tuple[int, int]:
     if partition not in bounds:
-        raise Impossible(f"{_name(partition)}: no such partition, or it has no leader")
+        raise InvalidReset(f"{_name(partition)}: no such partition, or it has no leader")
     return bounds[partition]
 
 
