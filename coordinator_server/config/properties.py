@@ -13,7 +13,7 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class PropertyLine(NamedTuple):
-    """One setting of a file and the number of its first line."""
+    """A property of a file and the number of its first line."""
 
     line: int
     name: str
@@ -21,7 +21,7 @@ class PropertyLine(NamedTuple):
 
 
 def parse_properties(text: str) -> Iterator[PropertyLine]:
-    """The settings of a file in their order.
+    """The properties of a file in their order.
 
     Raises:
         ValueError: for a broken unicode escape, with the line's number.

@@ -1,7 +1,6 @@
-"""Where settings come from, in rising order: presets, a file, the environment, `--set`, flags.
+"""Reads settings from presets, a file, the environment, `--set` and flags; later ones win.
 
-Everything that is wrong is found in one go and reported by property name, with the value, where it
-came from and what was expected.
+One call reports all problems, each with the property, its value, its origin and the expected value.
 """
 
 import os
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coordinator_server.config.consistency import contradictions
 from coordinator_server.config.kafka_names import KAFKA_NAMES
 from coordinator_server.config.listeners import parse_listeners
 from coordinator_server.config.model import PROPERTIES, Config
@@ -17,12 +17,12 @@ from coordinator_server.config.own import OWN
 from coordinator_server.config.properties import parse_properties
 
 DEV_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "true"}
-"""What `--dev` sets, below everything that is said explicitly."""
+"""Settings of `--dev`; all other sources override them."""
 
 SYNONYMS = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 LARGER_UNITS = {"log.roll.hours": ("log.roll.ms", 3_600_000)}
-"""Properties that say the same as another in a larger unit; the other one wins."""
+"""Properties that exist in a smaller unit too; the smaller unit wins."""
 
 NOT_PROPERTIES = frozenset(
     {
@@ -39,18 +39,18 @@ NOT_PROPERTIES = frozenset(
         "KAFKA_JMX_HOSTNAME",
     }
 )
-"""Variables of Kafka's image that are no properties (kafka.docker.KafkaDockerWrapper)."""
+"""Variables of Kafka's image that are not properties (kafka.docker.KafkaDockerWrapper)."""
 
 _WHOLE_NUMBER = re.compile(r"0*[1-9][0-9]{0,8}")
 
 UNENFORCED = {
-    "authorizer.class.name": "there are no ACLs here yet: every client may do everything",
+    "authorizer.class.name": "this server has no ACLs: every client may do everything",
 }
-"""Properties whose silent loss would open a door."""
+"""Properties that protect a server; ignoring them needs a warning."""
 
 
 class Setting(NamedTuple):
-    """A value as text, and where it was given."""
+    """The text of a property and its origin."""
 
     name: str
     value: str
@@ -58,21 +58,18 @@ class Setting(NamedTuple):
 
 
 class ConfigProblem(NamedTuple):
-    """One thing that is wrong with the settings."""
+    """One problem in the settings."""
 
     where: str
     message: str
 
     def __str__(self) -> str:
-        """One line for people."""
+        """One line: the setting and the problem."""
         return f"{self.where}: {self.message}"
 
 
 class ConfigError(Exception):
-    """Settings that cannot be used; `problems` has every single one.
-
-    `warnings` has what would have been said about the others.
-    """
+    """The settings are wrong; `problems` has all problems, `warnings` all warnings."""
 
     def __init__(
         self, problems: Sequence[ConfigProblem], warnings: Sequence[ConfigProblem] = ()
@@ -83,7 +80,7 @@ class ConfigError(Exception):
 
 
 class LoadedConfig(NamedTuple):
-    """A usable configuration and what should be said about it."""
+    """A valid configuration and its warnings."""
 
     config: Config
     warnings: tuple[str, ...]
@@ -97,7 +94,7 @@ def load(
     settings: Iterable[str] = (),
     flags: Mapping[str, str] | None = None,
 ) -> LoadedConfig:
-    """Gather all sources and check them.
+    """Read all sources and check the settings.
 
     Args:
         presets: names and values that count as defaults (`--dev`).
@@ -107,7 +104,7 @@ def load(
         flags: names and values given by command line flags of their own.
 
     Raises:
-        ConfigError: with everything that is wrong.
+        ConfigError: with all problems.
     """
     problems: list[ConfigProblem] = []
     gathered = [
@@ -124,10 +121,9 @@ def load(
 
 
 def load_exactly(settings: Mapping[str, object], origin: str) -> Config:
-    """What these settings alone make; whatever a server would warn about is wrong here.
+    """Load settings that a program passes; a warning counts as a problem.
 
-    They are written in a program, where nobody reads warnings. Raises ConfigError with everything
-    that is wrong.
+    Raises ConfigError with all problems.
     """
     texts = {name: value for name, value in settings.items() if isinstance(value, str)}
     problems = [
@@ -145,7 +141,7 @@ def load_exactly(settings: Mapping[str, object], origin: str) -> Config:
 def _checked(
     gathered: Iterable[Setting], problems: list[ConfigProblem]
 ) -> tuple[Config, list[ConfigProblem]]:
-    """What settings make, and what to warn of; what is wrong joins the problems."""
+    """The configuration and its warnings; problems are appended to `problems`."""
     known, warnings = _known(_last_of_each(gathered))
     _resolve_synonyms(known, problems)
     _derive_listeners(known)
@@ -201,7 +197,7 @@ def _last_of_each(settings: Iterable[Setting]) -> dict[str, Setting]:
 
 
 def _known(settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[ConfigProblem]]:
-    """The settings that are ours or Kafka's, and a warning for every other."""
+    """The known settings, and a warning for each unknown one."""
     known, warnings = {}, []
     for name, setting in settings.items():
         if name in OWN or name in KAFKA_NAMES:
@@ -222,7 +218,7 @@ def _did_you_mean(name: str) -> str:
 
 
 def _resolve_synonyms(known: dict[str, Setting], problems: list[ConfigProblem]) -> None:
-    """Let Kafka's other names speak where the usual ones do not."""
+    """Replace Kafka's other names of a property by the usual one, unless that is set."""
     if known.get("broker.id", Setting("", "", "")).value == "-1":
         del known["broker.id"]
     both = known.get("broker.id"), known.get("node.id")
@@ -246,10 +242,10 @@ def _resolve_synonyms(known: dict[str, Setting], problems: list[ConfigProblem]) 
 
 
 def _derive_listeners(known: dict[str, Setting]) -> None:
-    """Do with listeners what Kafka's image does, so that its settings work here.
+    """Change listeners as Kafka's image does.
 
-    Listeners of controllers are not opened, and `advertised.listeners` alone stands for its ports
-    on all interfaces.
+    Listeners of controllers are removed. Without `listeners` the ports of `advertised.listeners`
+    are opened on all interfaces.
     """
     controllers = known.get("controller.listener.names")
     advertised = known.get("advertised.listeners")
@@ -275,21 +271,21 @@ def _on_all_interfaces(advertised: str) -> str:
 
 
 def _validate(known: Mapping[str, Setting]) -> tuple[Config, list[ConfigProblem]]:
-    """The configuration, and what is wrong with it.
+    """The configuration and its problems.
 
-    Wrong values are left at their defaults, so that settings which do not go together are reported
-    in the same run.
+    Wrong values are replaced by defaults, so that contradictions between other settings are
+    reported in the same run.
     """
     given = {name: setting for name, setting in known.items() if name in PROPERTIES}
     values, problems = _parsed(given)
     right = {name: given[name] for name in given if PROPERTIES[name].attribute in values}
     config = Config(**values)
-    problems += [ConfigProblem(_where_of(right, name), why) for name, why in config.problems()]
+    problems += [ConfigProblem(_where_of(right, name), why) for name, why in contradictions(config)]
     return config, problems
 
 
 def _parsed(given: Mapping[str, Setting]) -> tuple[dict[str, Any], list[ConfigProblem]]:
-    """By attribute, without those that are wrong."""
+    """The valid values by attribute, and the problems."""
     values, problems = {}, []
     for name, setting in given.items():
         known = PROPERTIES[name]

@@ -103,15 +103,15 @@ _SIGNS = {
 }
 
 _ADVICE = {
-    LikelyCause.SESSION_TIMEOUT: "its sessions expire: look for pauses, crashes or a bad network, "
-    "or raise session.timeout.ms",
-    LikelyCause.POLL_INTERVAL: "it works longer than it may between two polls: lower "
+    LikelyCause.SESSION_TIMEOUT: "its sessions expire: check for long pauses, crashes and "
+    "network problems, or raise session.timeout.ms",
+    LikelyCause.POLL_INTERVAL: "it takes too long between two polls: lower "
     "max.poll.records or raise max.poll.interval.ms",
-    LikelyCause.RESTART: "it leaves and comes back: look for a deployment or a crash loop, and "
-    "give it a group.instance.id so that restarts cost no rebalance",
-    LikelyCause.DIFFERING_PROTOCOLS: "it says something else each time it joins, or speaks other "
-    "protocols than the rest: let all members subscribe to and be configured with the same",
-    LikelyCause.UNKNOWN: "nothing it said or did tells why: look at its own log",
+    LikelyCause.RESTART: "it leaves and returns: check for a deployment or a crash loop, and "
+    "set group.instance.id so that restarts cause no rebalance",
+    LikelyCause.DIFFERING_PROTOCOLS: "its subscription changes at every join, or its protocols "
+    "differ from those of other members: configure all members with the same ones",
+    LikelyCause.UNKNOWN: "the coordinator knows no cause: read the client's log",
 }
 
 

@@ -1,4 +1,4 @@
-"""`groups delete-offsets`: make a group forget what it has committed for some partitions."""
+"""`groups delete-offsets`: deletes committed offsets of some partitions."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -42,7 +42,7 @@ def delete_offsets(
 ) -> None:
     """Delete offsets of GROUP, unless members are subscribed; without --execute only show them."""
     if bootstrap is None:
-        fail("offsets are deleted over the Kafka protocol: expected --bootstrap-server", code=2)
+        fail("delete-offsets uses the Kafka protocol: expected --bootstrap-server", code=2)
     try:
         wanted = parse_topics(topics)
     except InvalidReset as error:
@@ -51,19 +51,19 @@ def delete_offsets(
     if not show([{"group": group, **each._asdict()} for each in outcomes], form):
         _print(group, outcomes)
     if not execute:
-        click.echo("nothing was changed; --execute does it", err=True)
+        click.echo("nothing was changed: use --execute to apply this", err=True)
     if any(each.error not in (None, "NONE") for each in outcomes):
         raise Exit(1)
 
 
 class OffsetDeletion(NamedTuple):
-    """A partition with its committed offset, if there is one."""
+    """The committed offset of a partition and the result of its deletion."""
 
     topic: str
     partition: int
     offset: int | None
     error: str | None
-    """Kafka's name, NONE if it was deleted; None if nobody was asked."""
+    """Kafka's name of the error, NONE for success; None without --execute."""
 
 
 def _print(group: str, outcomes: Sequence[OffsetDeletion]) -> None:

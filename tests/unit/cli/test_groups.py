@@ -202,12 +202,16 @@ def test_whoever_has_no_member_id_is_named_by_what_is_known(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["delete", "g"], 2, "this needs the server's admin.token"),
+        (["delete", "g"], 2, "this command needs the server's admin.token"),
         (["kick", "g"], 2, "expected either MEMBER or --instance"),
         (["delete", "g", "--token-file", "/nope"], 2, "--token-file /nope: No such file"),
         (["delete", "g", "--token-file", "/dev/zero"], 2, "/dev/zero: more than 65536 characters"),
         (["delete", "g", "--token-file", "/dev/null"], 2, "/dev/null: empty, expected a token"),
-        (["reset", "a/b", "--all-topics", "--to-latest"], 2, "they need --bootstrap-server"),
+        (
+            ["reset", "a/b", "--all-topics", "--to-latest"],
+            2,
+            "use --bootstrap-server",
+        ),
         (["reset", "busy", "--all-topics", "--to-offset", "1"], 1, "group 'busy' is Stable"),
     ],
 )
@@ -238,11 +242,11 @@ def test_what_goes_wrong_is_one_line_without_a_stack_trace(http: str) -> None:
     )
     code, _, err = invoke("groups", "why", "fails", "--http", http)
     assert (code, err.count("\n")) == (1, 1)
-    assert "answers 500" in err
+    assert "answered 500" in err
     assert invoke("groups", "list", "--http", "localhost") == (
         2,
         "",
-        "error: --url: 'localhost' is no URL, expected http://host:port\n",
+        "error: --url: 'localhost' is not a URL, expected http://host:port\n",
     )
 
 
@@ -256,7 +260,7 @@ def test_a_server_that_is_not_there_is_said_to_be() -> None:
     ("arguments", "message"),
     [
         (("list", "--state", "Stabel"), "--state 'Stabel': expected one of Unknown, Preparing"),
-        (("kick", "g", "m", "--token", "right\n"), "the token has characters that no token has"),
+        (("kick", "g", "m", "--token", "right\n"), "the token contains unprintable characters"),
         (("reset", "g", "--topic", "a:x", "--to-offset", "1"), "--topic 'a:x': expected NAME or"),
         (("reset", "g", "--topic", f"a:{1 << 31}", "--to-offset", "1"), "expected NAME or NAME:PA"),
         (("reset", "g", "--topic", "a", "--to-offset", f"{1 << 63}"), "expected 0 to 922337203685"),
