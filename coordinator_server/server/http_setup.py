@@ -1,4 +1,4 @@
-"""Puts together the HTTP server: imported late, because it takes long to import."""
+"""Makes the HTTP server; imported late because its import is slow."""
 
 from coordinator_server.config import Config
 from coordinator_server.observe.http import HttpServer
@@ -20,7 +20,7 @@ def make_http(
     report: Report,
     max_connections: int,
 ) -> HttpServer:
-    """Make the server of `http.listener`, which is set."""
+    """Make the server of `http.listener`, which must be set."""
     address = config.http_listener
     assert address is not None
     return HttpServer(
@@ -32,7 +32,7 @@ def make_http(
         token=token,
         given=resources.http_socket,
         max_connections=max_connections,
-        # A worker is asked by its supervisor, which has looked at the name.
+        # The supervisor has already checked the Host header of requests to a worker.
         hosts=None if resources.http_socket else AllowedHosts(config.http_names()),
         report=report,
     )

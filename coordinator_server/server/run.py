@@ -1,4 +1,4 @@
-"""Runs one server in this process until it is told to stop."""
+"""Runs a server in this process until a signal stops it."""
 
 import asyncio
 import gc
@@ -21,21 +21,21 @@ from coordinator_server.topics.errors import TopicError
 
 
 class CannotStart(Exception):
-    """The data directory does not fit the settings; the message says what and where."""
+    """The data directory contradicts the settings; the message says what and where."""
 
 
 CUT_OFF_SECONDS: Final = 6.5
-"""After the signal to stop: whatever still runs then ends with the process, such as a hanging disk.
+"""Time after the stop signal at which the process ends even if a disk hangs.
 
-Orchestrators wait 10 seconds. What has been acknowledged is in files; nothing of it is lost.
+Orchestrators wait 10 seconds. Acknowledged data is in files already, so none is lost.
 """
 
 ReadConfig = Callable[[], tuple[Config, Sequence[str]]]
-"""Reads the settings once more; raises ConfigError."""
+"""Reads the settings again; raises ConfigError."""
 
 
 async def wait_for_stop(stopping: asyncio.Event, broken: asyncio.Event) -> bool:
-    """Wait until somebody stops the server; False if it has to stop because a task has failed."""
+    """Wait for a stop; return False if a required task failed."""
     waits = [asyncio.ensure_future(event.wait()) for event in (stopping, broken)]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -46,7 +46,7 @@ async def wait_for_stop(stopping: asyncio.Event, broken: asyncio.Event) -> bool:
 
 
 async def serve(config: Config, read: ReadConfig | None = None) -> bool:
-    """Serve until SIGTERM or SIGINT; False if it could not go on, or data were lost.
+    """Serve until SIGTERM or SIGINT; return False if the server broke or data was lost.
 
     Raises CannotStart, OSError.
     """
@@ -75,7 +75,7 @@ async def serve(config: Config, read: ReadConfig | None = None) -> bool:
 
 
 def freeze_heap() -> None:
-    """What is there now stays: later collections need not look at it, and rarely at the rest."""
+    """Exclude all current objects from garbage collection, and collect the others rarely."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -88,15 +88,19 @@ _kept: Final[list[object]] = []
 def skip_cleanup(
     kept: object, report: Callable[..., None], cut_off_seconds: float = CUT_OFF_SECONDS
 ) -> None:
-    """A stop begins: free no memory any more, and end the process if the stop takes too long.
+    """Stop freeing memory at the begin of a stop, and end the process if the stop takes too long.
 
-    Freeing the objects of 740,000 groups takes seconds; the system takes them back at once.
+    Freeing the objects of 740,000 groups takes seconds; the operating system frees them at once.
     """
     _kept.append(kept)
     gc.disable()
 
     def cut_off() -> None:
-        report("stop_cut_off_failed", seconds=cut_off_seconds, why="a disk or a thread hangs")
+        report(
+            "stop_cut_off_failed",
+            seconds=cut_off_seconds,
+            why="a disk or a thread does not respond; the process ends now",
+        )
         exit_now(1)
 
     timer = threading.Timer(cut_off_seconds, cut_off)
@@ -105,7 +109,7 @@ def skip_cleanup(
 
 
 def exit_now(code: int) -> NoReturn:
-    """End the process without taking its objects apart."""
+    """End the process without freeing its objects."""
     log.close()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -114,7 +118,7 @@ def exit_now(code: int) -> NoReturn:
 
 
 def main(config: Config, read: ReadConfig | None = None) -> int:
-    """Run a server until it is told to stop; the exit code. Raises TooFewFiles."""
+    """Run a server until a signal stops it; return the exit code. Raises TooFewFiles."""
     import uvloop
 
     allow_many_files()

@@ -1,4 +1,4 @@
-"""Opens what a server has on disk, and closes it within a time limit."""
+"""Opens the storage of a server and closes it within a time limit."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ from coordinator_server.topics.validation import BatchRules
 
 
 def open_journal(config: Config, resources: NodeResources, files: Files, report: Report) -> Journal:
-    """The journal, replayed: whatever the policy is now, it may not have been before."""
+    """Open the journal and replay it, also if the current settings disable it."""
     catalog = resources.catalog
 
     def topic_id(name: str) -> str | None:
@@ -47,7 +47,7 @@ def open_journal(config: Config, resources: NodeResources, files: Files, report:
 
 
 def make_flusher(config: Config, journal: Journal, soon: Soon, report: Report) -> Flusher:
-    """Make what writes and syncs all logs under the policy of the settings."""
+    """Make the flusher with the policy of the settings."""
     policy, interval_ms = FlushPolicy(config.log_flush), config.log_flush_interval_ms
     return Flusher(policy, interval_ms, journal, soon=soon, report=report)
 
@@ -79,17 +79,17 @@ def make_topics(
 
 
 def storage_figures(pool: DescriptorPool, flusher: Flusher) -> Callable[[], StorageFigures]:
-    """What counts the open files of topics, and what their segments lack."""
+    """A function that returns the open files of topics and the unwritten bytes."""
     return lambda: StorageFigures(pool.open_files, pool.most, flusher.unwritten.bytes)
 
 
 async def close_storage(
     deadline: Deadline, flusher: Flusher, topics: Topics, journal: Journal
 ) -> bool:
-    """Write out and close what is open; whether all of it was closed.
+    """Write and close all files; return whether all of them were closed in time.
 
-    What a disk does not take in time is left to the next start. Some thread may still write then,
-    so the directory has to be held to the end of the process.
+    If not, the next start recovers the rest. A thread may still be writing, so the directory must
+    remain locked until the process ends.
     """
     unflushed = await flusher.close(deadline.left(0.5))
     kept = [
