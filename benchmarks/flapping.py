@@ -28,7 +28,7 @@ from coordinator_server.group.rebalance_events import (
 )
 from coordinator_server.group.rebalance_events import RebalanceReason as Reason
 from coordinator_server.group.rebalance_log import key_of, pack
-from coordinator_server.observe.finding_watch import INTERVAL_SECONDS, MAX_TOLD
+from coordinator_server.observe.finding_watch import INTERVAL_SECONDS, MAX_LINES
 from coordinator_server.observe.flapping import MAX_GROUPS, MAX_INCIDENTS
 
 SETTINGS: Final = {"rebalance.flapping.window.ms": "3600000"}
@@ -100,7 +100,7 @@ def looked_at(server: Running) -> Iterator[None]:
     told = _told(server)
     _let_each_be_heard_of(server)
     # Two looks: the first may have begun before all were heard of.
-    told = _await_lines(server, told + 2 * MAX_TOLD)
+    told = _await_lines(server, told + 2 * MAX_LINES)
     time.sleep(BEFORE_A_LOOK_SECONDS)
     if _told(server) > told:
         raise CannotRun("the look was over before heartbeats were measured")

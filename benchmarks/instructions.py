@@ -50,7 +50,7 @@ from coordinator_server.clock import ManualClock
 from coordinator_server.net.connection import Connection, ServerState
 from coordinator_server.net.fair_scheduler import FairScheduler
 from coordinator_server.observe import log
-from coordinator_server.server.run import calm_collector
+from coordinator_server.server.run import freeze_heap
 
 CONNECT: Final = "connection with ApiVersions and FindCoordinator"
 WARM_UP_ROUNDS: Final = 50
@@ -198,7 +198,7 @@ async def _rounds(
 @contextmanager
 def _counted() -> Iterator[None]:
     """Have the instructions counted meanwhile, with the collector set as the server sets it."""
-    calm_collector()
+    freeze_heap()
     _count("on")
     yield
     _count("off")

@@ -42,7 +42,7 @@ from coordinator_server.config import load
 from coordinator_server.net.session import Session
 from coordinator_server.observe import log
 from coordinator_server.ports import ANONYMOUS
-from coordinator_server.server.run import calm_collector
+from coordinator_server.server.run import freeze_heap
 
 TOPIC = "orders"
 PARTITIONS = 100
@@ -366,7 +366,7 @@ class Costs:
 @contextmanager
 def costs(profile: cProfile.Profile | None = None) -> Iterator[Costs]:
     """Count what is done meanwhile, with the collector set as the server sets it."""
-    calm_collector()
+    freeze_heap()
     if profile is not None:
         profile.enable()
     spent = Costs(profile)

@@ -50,7 +50,7 @@ from coordinator_server.server.component_settings import (
 )
 from coordinator_server.server.descriptors import file_budget, open_file_limit
 from coordinator_server.server.failure_log import FailureLines
-from coordinator_server.server.node_resources import Site, alone
+from coordinator_server.server.node_resources import NodeResources, single_process
 from coordinator_server.server.storage_setup import (
     close_storage,
     make_flusher,
@@ -85,7 +85,7 @@ class App:
         self,
         config: Config,
         substitutes: Substitutes | None = None,
-        take: Callable[[Config, Ids, Report], Site] = alone,
+        take: Callable[[Config, Ids, Report], NodeResources] = single_process,
     ) -> None:
         """Take the data directory, or the share of it that `take` says, and put the parts together.
 
@@ -122,13 +122,13 @@ class App:
         partitions, http = config.offsets_topic_num_partitions, config.http_max_connections
         self._budget = file_budget(open_file_limit(), partitions, http, config.workers)
         self._pool = DescriptorPool(self._budget.topics)
-        self._site = site = take(config, self._ids, self.report)
-        guarded = GuardedFiles(site.data.guard, given.files)
+        self._resources = resources = take(config, self._ids, self.report)
+        guarded = GuardedFiles(resources.data.guard, given.files)
         self._files = ReservedFiles(self._pool, guarded)
         self._topic_files = PooledFiles(self._pool, guarded)
-        self._catalog, self.directory = site.catalog, site.directory
+        self._catalog, self.directory = resources.catalog, resources.directory
         with contextlib.ExitStack() as undo:
-            undo.callback(site.data.close)
+            undo.callback(resources.data.close)
             self._open(given)
             undo.pop_all()
         self.status = CoordinatorStatus(self.coordinator, self._loads)
@@ -138,17 +138,17 @@ class App:
 
     def _open(self, given: Substitutes) -> None:
         """Open the storage, and put together what is on it. Raises OSError."""
-        config, site = self._config, self._site
-        self._journal = open_journal(config, site, self._files, self.report)
+        config, resources = self._config, self._resources
+        self._journal = open_journal(config, resources, self._files, self.report)
         self._flusher = make_flusher(config, self._journal, self._soon, self.report)
         self._directory_watch = DirectoryWatch(
-            site.data.guard, self._journal, self._directory_lost, self.report
+            resources.data.guard, self._journal, self._directory_lost, self.report
         )
         self.is_data_kept = True
         """Whether a stop has left everything that was acknowledged on disk."""
         self.counters.storage = storage_figures(self._pool, self._flusher)
         self.topics = make_topics(
-            config, site, self._journal, self._topic_files, self._flusher, self._clock
+            config, resources, self._journal, self._topic_files, self._flusher, self._clock
         )
         self.coordinator = self._make_coordinator(given)
         self.server = self._make_server(given)
@@ -180,7 +180,7 @@ class App:
             jitter=lambda: uniform(0.8, 1.2),  # noqa: S311 - spreads retries, guards nothing
             log_failure=self._failures.step_failed,
         )
-        partitions, ours = config.offsets_topic_num_partitions, self._site.share.has
+        partitions, ours = config.offsets_topic_num_partitions, self._resources.share.has
         coordinator = Coordinator(partitions, storage, world, self.report, ours)
         self._sweeper = Sweeper(
             coordinator, world, config.offsets_retention_check_interval_ms, self.report
@@ -212,7 +212,7 @@ class App:
     def _make_storage(self) -> SegmentStorage:
         topic = self._catalog.topics()[TOPIC]
         storage = SegmentStorage(
-            self._site.data,
+            self._resources.data,
             self._flusher,
             partitions=topic.partitions,
             segment_bytes=self._config.offsets_topic_segment_bytes,
@@ -222,7 +222,7 @@ class App:
             journal=self._journal,
             max_append_bytes=MAX_APPEND_BYTES,
             files=self._files,
-            share=self._site.share,
+            share=self._resources.share,
         )
         self._log_sizes = storage.sizes
         self.topics.serve_coordinator_logs(storage)
@@ -234,7 +234,7 @@ class App:
                 self._clock.wall_ms,
                 self.report,
                 self.counters.compacted,
-                self._site.share.name,
+                self._resources.share.name,
                 self._files,
             )
         return storage
@@ -269,7 +269,7 @@ class App:
             services, self.counters, self.report, given.faults, client_memory(self._config)
         )
         self.counters.client_memory = self.session_context.memory.figures
-        sockets = self._site.sockets
+        sockets = self._resources.sockets
         server = SocketServer(
             self.session_context, Anonymous(), self._net_clock, self._soon, sockets
         )
@@ -305,7 +305,7 @@ class App:
         self.report(
             "server_started",
             version=__version__,
-            node_id=self._site.node_id,
+            node_id=self._resources.node_id,
             cluster_id=self.directory.cluster_id,
             listeners={name: f"{n.host}:{n.port}" for name, n in self._advertised().items()},
             data=str(self._config.log_dirs),
@@ -333,12 +333,16 @@ class App:
             tallies=self._tallies,
             topics=TopicSource(self._topic_sizes, self.topics.known_end),
         )
-        given = self._config, self._site, self._sources(), figures, self.events
+        given = self._config, self._resources, self._sources(), figures, self.events
         most = self._budget.http
         self._http = make_http(*given, self._admin_token, self.report, most)
         await self._http.start()
         self._loop_lag.start()
-        if self._admin_token is None and not address.is_loopback and not self._site.http_socket:
+        if (
+            self._admin_token is None
+            and not address.is_loopback
+            and not self._resources.http_socket
+        ):
             self.report("http_readable_from_elsewhere_unasked", address=str(address))
 
     def _topic_sizes(self) -> Mapping[str, int]:
@@ -387,11 +391,11 @@ class App:
         is_closed = await close_storage(deadline, self._flusher, self.topics, self._journal)
         self._check_data_kept()
         if is_closed:
-            self._site.data.close()
+            self._resources.data.close()
 
     def _check_data_kept(self) -> None:
         try:
-            self._site.data.guard.check()
+            self._resources.data.guard.check()
         except DirectoryLost as error:
             self.is_data_kept = False
             self.report(

@@ -1,4 +1,4 @@
-"""The time as the server sees it: the system's, or one that tests move by hand."""
+"""Clocks: the system's, one that ignores pauses of the process, and one that tests advance."""
 
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime
@@ -6,20 +6,20 @@ from time import monotonic_ns, time_ns
 from typing import Final
 
 _NANOS_PER_MS: Final = 1_000_000
-# Names of our own are not looked up every time, when compiled.
+# mypyc does not look up Final names of the module on every call.
 _monotonic_ns: Final = monotonic_ns
 _time_ns: Final = time_ns
 
 
 class Clock(ABC):
-    """Time. Deadlines use the monotonic clock, record timestamps and retention the wall clock.
+    """Deadlines use the monotonic clock; record timestamps and retention use the wall clock.
 
-    A port like those in ports.py; a class, because it is read several times in every request.
+    This port is a class and not a Protocol because every request reads it several times.
     """
 
     @abstractmethod
     def monotonic_ms(self) -> int:
-        """Milliseconds that never jump."""
+        """Milliseconds of a clock that never jumps."""
 
     @abstractmethod
     def wall_ms(self) -> int:
@@ -27,10 +27,10 @@ class Clock(ABC):
 
 
 class SystemClock(Clock):
-    """The machine's own time."""
+    """The clock of the operating system."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never jump."""
+        """Milliseconds of a clock that never jumps."""
         return _monotonic_ns() // _NANOS_PER_MS
 
     def wall_ms(self) -> int:
@@ -39,42 +39,41 @@ class SystemClock(Clock):
 
 
 LONGEST_GAP_MS: Final = 1_000
-"""Between two looks at a clock that is looked at regularly; a longer one was a pause."""
+"""Longest time between two reads of a watched clock; a longer gap was a pause."""
 LOOK_MS: Final = 250
-"""How often it is looked at, at least."""
+"""Longest interval between two reads of a running process."""
 
 
 class PauseAwareClock(Clock):
-    """A monotonic clock that leaves out the time in which the whole process stood still.
+    """A monotonic clock that leaves out the time in which the whole process was stopped.
 
-    A process that was stopped (SIGSTOP, `docker pause`) has had no chance to read the heartbeats
-    that came meanwhile. Its deadlines go on where they were, as if the pause had not been. A pause
-    shows as a gap between two looks; whoever calls `begin` sees to it that the clock is looked at
-    at least every `LOOK_MS`. The wall clock runs on.
+    A stopped process (SIGSTOP, `docker pause`) could not read the heartbeats that arrived, so its
+    deadlines continue as if there had been no pause. A gap between two reads reveals a pause; the
+    caller of `begin` must read the clock at least every `LOOK_MS`. The wall clock is not changed.
     """
 
     def __init__(self, base: Clock | None = None) -> None:
         self.pauses = 0
         self.paused_ms = 0
-        """How much time was left out, in all pauses together."""
+        """Length of all pauses together."""
         self._base = base
-        """What tests move; None: the machine's own time."""
+        """The clock of tests; None: the operating system's."""
         self._seen_ms = 0
         self._is_watched = False
 
     def begin(self) -> None:
-        """From now on the clock is looked at regularly."""
+        """Start to detect pauses."""
         self._seen_ms = self._now()
         self._is_watched = True
 
     def end(self) -> None:
-        """The clock is not looked at regularly any more: a gap says nothing."""
+        """Stop detecting pauses: nothing reads the clock regularly any more."""
         self._is_watched = False
 
     def monotonic_ms(self) -> int:
-        """Milliseconds of this process, without those in which it stood still; never goes back."""
+        """Milliseconds without the pauses of the process; never decreases."""
         base = self._base
-        # As `_now`, which would be a call more for every request.
+        # Inlined `_now`: a call would cost time in every request.
         now = _monotonic_ns() // _NANOS_PER_MS if base is None else base.monotonic_ms()
         gap = now - self._seen_ms
         if gap > LONGEST_GAP_MS and self._is_watched:
@@ -93,9 +92,9 @@ class PauseAwareClock(Clock):
 
 
 class ManualClock(Clock):
-    """A clock that `advance` moves; with `base` it also runs on by itself, ahead of the base.
+    """A clock that `advance` moves; with `base` it also follows the base, ahead of it.
 
-    Without a base it stands at `monotonic_ms` and `wall_ms` until it is moved.
+    Without a base it stays at `monotonic_ms` and `wall_ms` until `advance` moves it.
     """
 
     def __init__(
@@ -131,9 +130,9 @@ class ManualClock(Clock):
 
 _DAY_MS: Final = 86_400_000
 EARLIEST_MS: Final = -62_135_596_800_000 + _DAY_MS
-"""The year 1, a day late: there is room for every time zone."""
+"""The start of the year 1 plus a day, so that it is valid in every time zone."""
 LATEST_MS: Final = 253_402_300_799_999 - _DAY_MS
-"""The end of the year 9999, a day early."""
+"""The end of the year 9999 minus a day."""
 
 
 def within_calendar(wall_ms: int) -> int:

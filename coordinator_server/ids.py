@@ -1,4 +1,4 @@
-"""Where generated ids come from: chance in the server, a counter in tests."""
+"""Generates member ids and topic ids: random ones in the server, counted ones in tests."""
 
 from itertools import count
 from os import urandom
@@ -10,15 +10,15 @@ _IDS_AT_ONCE: Final = 64
 
 
 _VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-"""The digit of a UUID that begins with the variant of RFC 9562; its other two bits are chance."""
+"""The UUID digit with the two variant bits of RFC 9562 and two random bits."""
 
 
 class SystemIds:
-    """Random ids, as Kafka makes them."""
+    """Random ids in Kafka's format."""
 
     def __init__(self) -> None:
         self._digits = ""
-        """Chance for some member ids: the operating system takes as long for one as for many."""
+        """Random digits for several member ids; urandom costs as much for one as for 64."""
         self._used = 0
 
     def member_suffix(self) -> str:
@@ -41,7 +41,7 @@ class SystemIds:
 
 
 class CountingIds:
-    """Ids 1, 2, 3, ... in the form of UUIDs: the same in every run."""
+    """Ids 1, 2, 3, ... as UUIDs, the same in every run."""
 
     def __init__(self) -> None:
         self._members = count(1)

@@ -1,7 +1,4 @@
-"""The ports between the parts: each has one plain implementation now and others later.
-
-Only `app.py` knows which implementation is behind a port.
-"""
+"""Interfaces between the packages; only `app.py` chooses their implementations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
@@ -12,7 +9,7 @@ from coordinator_server.storage.base import Node
 
 
 class Ids(Protocol):
-    """Everything random."""
+    """Generates random ids."""
 
     def member_suffix(self) -> str:
         """The `<uuid>` of a generated member id `<client id>-<uuid>`."""
@@ -24,7 +21,7 @@ class Ids(Protocol):
 
 
 class Directory(Protocol):
-    """Who is where: the only source of Metadata, FindCoordinator and DescribeCluster."""
+    """Nodes and owners of partitions, for Metadata, FindCoordinator and DescribeCluster."""
 
     cluster_id: str
 
@@ -50,7 +47,7 @@ class Directory(Protocol):
 
 
 class TopicInfo(NamedTuple):
-    """What the coordinator and Metadata need to know of a topic."""
+    """A topic as the coordinator and Metadata use it."""
 
     name: str
     topic_id: UUID
@@ -59,7 +56,7 @@ class TopicInfo(NamedTuple):
 
 
 class TopicImage(Protocol):
-    """The topics there are."""
+    """The existing topics."""
 
     def get(self, name: str) -> TopicInfo | None:
         """The topic of that name."""
@@ -79,7 +76,7 @@ class TopicImage(Protocol):
 
 
 class Principal(NamedTuple):
-    """Who a connection belongs to."""
+    """The authenticated user of a connection."""
 
     kind: str
     name: str
@@ -89,10 +86,10 @@ ANONYMOUS = Principal("User", "ANONYMOUS")
 
 
 class Authenticator(Protocol):
-    """Tells who is at the other end of a connection."""
+    """Authenticates connections."""
 
     def principal(self, listener: str, host: str) -> Principal | None:
-        """Who it is; None while it has yet to say so, and may ask for next to nothing."""
+        """The user of a connection; None before it has authenticated."""
         ...
 
 
@@ -121,7 +118,7 @@ class Resource(IntEnum):
 
 
 class Caller(NamedTuple):
-    """Who sends a request, as authorisation sees it."""
+    """The sender of a request, for authorization."""
 
     principal: Principal
     host: str
@@ -130,7 +127,7 @@ class Caller(NamedTuple):
 
 
 class Authorizer(Protocol):
-    """Decides what a caller may do."""
+    """Authorizes operations."""
 
     def allowed(self, caller: Caller, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether `caller` may do `operation` on the resource `name`."""

@@ -98,7 +98,7 @@ def _property(name: str) -> Feature:
     return Feature(f"`{name}={kafka}`", "different", f"here {default}", tests=CONFIG_TESTS)
 
 
-CONFIG_TESTS: Final = ("unit/test_config.py::test_defaults_are_kafkas_but_local",)
+CONFIG_TESTS: Final = ("unit/config/test_config.py::test_defaults_are_kafkas_but_local",)
 
 
 # --- the page ---

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from coordinator_server.cli.main import run
-from coordinator_server.config.model import PROPERTIES, Property
+from coordinator_server.config.model import PROPERTIES, PropertyDefinition
 from coordinator_server.config.own import OWN
 from coordinator_server.config.sources import DEV_SETTINGS
 from tools.apis_page import apis_page
@@ -56,7 +56,7 @@ def _flags() -> Iterator[str]:
     yield from (f"`{option.opts[0]}`" for option in run.params if option.name not in sources)
 
 
-def _config_row(name: str, known: Property) -> str:
+def _config_row(name: str, known: PropertyDefinition) -> str:
     star = "\\*" if name in OWN else ""
     default = known.kind.show(known.default)
     shown = f"`{default}`" if default else ""

@@ -22,7 +22,7 @@ from coordinator_server.api.authorized_operations import CLUSTER_NAME
 from coordinator_server.api.call import Call
 from coordinator_server.api.controller import is_controller
 from coordinator_server.api.services import Services
-from coordinator_server.loop.time_slice import Pace
+from coordinator_server.loop.time_slice import TimeSlice
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.topics.catalog_interface import Catalog
 from coordinator_server.topics.configs import check_configs
@@ -48,7 +48,7 @@ async def handle(
     if _asked_partitions(request, mentions, services) > MAX_PARTITIONS_PER_REQUEST:
         return _refuse_all(mentions, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     catalog = services.topics.catalog
-    pace = Pace(services.clock)
+    pace = TimeSlice(services.clock)
     plans: dict[str, Plan] = {}
     reserved: list[TopicInfo] = []
     try:

@@ -20,7 +20,7 @@ from coordinator_server.api.authorized_operations import CLUSTER_NAME
 from coordinator_server.api.call import Call
 from coordinator_server.api.controller import is_controller
 from coordinator_server.api.services import Services
-from coordinator_server.loop.time_slice import Pace
+from coordinator_server.loop.time_slice import TimeSlice
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.topics.errors import TopicError
 
@@ -42,7 +42,7 @@ async def handle(
     mentions = Counter((state.name, state.topic_id) for state in _states(request))
     results: list[DeletableTopicResult] = []
     doomed: dict[str, TopicInfo] = {}
-    pace = Pace(services.clock)
+    pace = TimeSlice(services.clock)
     for key, count in mentions.items():
         if pace.is_over():
             await pace.rest()

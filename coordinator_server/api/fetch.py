@@ -24,7 +24,7 @@ from coordinator_server.api.call import Call
 from coordinator_server.api.memory import Growth
 from coordinator_server.api.partitions import check_partition
 from coordinator_server.api.services import Services
-from coordinator_server.loop.time_slice import Pace
+from coordinator_server.loop.time_slice import TimeSlice
 from coordinator_server.ports import Operation
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.service import FetchPart, FetchWant
@@ -57,7 +57,7 @@ async def handle(call: Call, request: FetchRequest, services: Services) -> Fetch
     """Answer with whole batches, at least one if there is any, within the limits asked for."""
     if request.session_epoch not in FULL_FETCH_EPOCHS:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    pace = Pace(services.clock)
+    pace = TimeSlice(services.clock)
     planned = await _plan(call, request, services, pace)
     wants = [plan for _, plan in planned if isinstance(plan, FetchWant)]
     urgent = any(
@@ -105,7 +105,7 @@ def _failed(partition: int, error: ErrorCode) -> PartitionData:
 
 
 async def _plan(
-    call: Call, request: FetchRequest, services: Services, pace: Pace
+    call: Call, request: FetchRequest, services: Services, pace: TimeSlice
 ) -> list[_Planned]:
     """One entry per partition; the last mention of a partition counts, at its first place."""
     asked = {

@@ -22,7 +22,7 @@ from coordinator_server.api.call import Call
 from coordinator_server.api.memory import Growth
 from coordinator_server.api.services import Services
 from coordinator_server.api.streaming_response import around
-from coordinator_server.loop.time_slice import Pace
+from coordinator_server.loop.time_slice import TimeSlice
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.coordinator import ListedGroup
 
@@ -40,7 +40,7 @@ async def handle(
     write = part_encoder(list_groups.ListedGroup, ApiKey.LIST_GROUPS, call.version)
     filters = _folded(request.states_filter), _folded(request.types_filter)
     groups, count, parts = iter(found.groups), 0, []
-    pace, growth, size = Pace(services.clock), Growth(call), 0
+    pace, growth, size = TimeSlice(services.clock), Growth(call), 0
     while some := list(islice(groups, AT_ONCE)):
         listed = [write(group) for group in _chosen(some, call, filters, services)]
         count += len(listed)

@@ -26,7 +26,7 @@ from coordinator_server.api.call import Call
 from coordinator_server.api.partitions import check_partition
 from coordinator_server.api.services import Services
 from coordinator_server.api.streaming_response import around, around_empty
-from coordinator_server.loop.time_slice import Pace
+from coordinator_server.loop.time_slice import TimeSlice
 from coordinator_server.ports import Operation, TopicInfo
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.service import LEADER_EPOCH
@@ -53,7 +53,7 @@ async def handle(
 ) -> ListOffsetsResponse | None:
     """Answer for every partition once, each with its own error."""
     committed = request.isolation_level == READ_COMMITTED
-    pace = Pace(services.clock)
+    pace = TimeSlice(services.clock)
     mentions: Counter[tuple[str, int]] = Counter()
     for topic in request.topics:
         for partition in topic.partitions:
@@ -85,7 +85,9 @@ async def handle(
 
 
 async def _send(
-    call: Call, topics: Sequence[tuple[str, Sequence[ListOffsetsPartitionResponse]]], pace: Pace
+    call: Call,
+    topics: Sequence[tuple[str, Sequence[ListOffsetsPartitionResponse]]],
+    pace: TimeSlice,
 ) -> None:
     """Answer with a large response; others have their turns while it is encoded."""
     key, version = call.api_key, call.version

@@ -36,7 +36,7 @@ from coordinator_server.api.memory import Growth
 from coordinator_server.api.metadata_topics import TopicWriter
 from coordinator_server.api.services import Services
 from coordinator_server.api.streaming_response import around
-from coordinator_server.loop.time_slice import Pace
+from coordinator_server.loop.time_slice import TimeSlice
 from coordinator_server.ports import Operation, Resource, TopicInfo
 from coordinator_server.topics.names import INTERNAL_TOPICS, why_invalid
 from coordinator_server.topics.service import LEADER_EPOCH
@@ -61,7 +61,7 @@ async def handle(
     all_topics = asked is None or (call.version == 0 and not asked)
     if asked is not None and not all_topics and _is_invalid(call.version, asked):
         return refuse(request, ErrorCode.INVALID_REQUEST, call.version)
-    pace = Pace(services.clock)
+    pace = TimeSlice(services.clock)
     if asked is None or all_topics:
         topics = await _all_topics(call, services, pace)
     elif any(topic.topic_id != ZERO_ID for topic in asked):
@@ -100,7 +100,7 @@ async def _send(
     request: MetadataRequest,
     topics: Sequence[_Answered],
     services: Services,
-    pace: Pace,
+    pace: TimeSlice,
 ) -> None:
     """Answer with a large response; others have their turns while it is encoded."""
     version = call.version
@@ -146,7 +146,7 @@ def _is_invalid(version: int, asked: Iterable[MetadataRequestTopic]) -> bool:
     return any(topic.name is None and topic.topic_id == ZERO_ID for topic in asked)
 
 
-async def _all_topics(call: Call, services: Services, pace: Pace) -> list[_Answered]:
+async def _all_topics(call: Call, services: Services, pace: TimeSlice) -> list[_Answered]:
     answer = []
     # Changes replace the mapping, they do not disturb who goes over this one.
     for topic in services.image.topics().values():
@@ -158,7 +158,7 @@ async def _all_topics(call: Call, services: Services, pace: Pace) -> list[_Answe
 
 
 async def _by_id(
-    call: Call, asked: Iterable[MetadataRequestTopic], services: Services, pace: Pace
+    call: Call, asked: Iterable[MetadataRequestTopic], services: Services, pace: TimeSlice
 ) -> list[_Answered]:
     answer = []
     for topic_id in dict.fromkeys(t.topic_id for t in asked if t.topic_id != ZERO_ID):
@@ -178,7 +178,7 @@ async def _by_id(
 
 
 async def _by_name(
-    call: Call, names: Iterable[str], allow_creation: bool, services: Services, pace: Pace
+    call: Call, names: Iterable[str], allow_creation: bool, services: Services, pace: TimeSlice
 ) -> list[_Answered]:
     answer, missing = [], []
     for name in names:
@@ -199,7 +199,9 @@ async def _by_name(
     return answer
 
 
-async def _created(call: Call, names: list[str], services: Services, pace: Pace) -> list[_Answered]:
+async def _created(
+    call: Call, names: list[str], services: Services, pace: TimeSlice
+) -> list[_Answered]:
     may_create = services.authorizer.allowed(
         call.caller, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME
     )

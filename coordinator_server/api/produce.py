@@ -25,7 +25,7 @@ from coordinator_protocol.messages.produce import (
 from coordinator_server.api.call import Call
 from coordinator_server.api.partitions import check_partition
 from coordinator_server.api.services import Services
-from coordinator_server.loop.time_slice import Pace
+from coordinator_server.loop.time_slice import TimeSlice
 from coordinator_server.ports import Operation
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.partition import Appended
@@ -41,7 +41,7 @@ async def handle(call: Call, request: ProduceRequest, services: Services) -> Pro
     """Append each partition's batch; None where the client wants no answer."""
     response = ProduceResponse()
     pending: list[Pending] = []
-    pace = Pace(services.clock)
+    pace = TimeSlice(services.clock)
     for name, asked in _asked(request).items():
         answers = TopicProduceResponse(name=name)
         response.responses.append(answers)

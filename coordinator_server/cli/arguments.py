@@ -1,4 +1,4 @@
-"""What all commands have in common: how they take paths, and how they fail."""
+"""Paths, output and failure of all commands."""
 
 from pathlib import Path
 from typing import Final, NoReturn
@@ -12,11 +12,11 @@ PATH: Final = click.Path(path_type=Path)
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """Print a line, which may name ids of clients, without letting them control the terminal."""
+    """Print a line; control characters from client ids are escaped."""
     click.echo(printable(line), err=err)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """End the command with one line: 1 if it did not work, 2 if its arguments are wrong."""
+    """End the command with one line; code 1: it failed, code 2: its arguments are wrong."""
     say(f"error: {message}", err=True)
     raise Exit(code)

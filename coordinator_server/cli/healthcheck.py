@@ -1,7 +1,8 @@
-"""Asks a server for a coordinator, over the Kafka protocol: healthy is who answers that.
+"""Checks over the Kafka protocol whether a server is healthy or ready.
 
-Ready is whose nodes all list their groups too: no partition is being loaded any more. Version 0 of
-these requests works without knowing anything of the server.
+A healthy server answers FindCoordinator. A server is ready when all its nodes also answer
+ListGroups without an error, that is when no partition is loading. The requests have version 0,
+which needs no ApiVersions request.
 """
 
 import socket
@@ -18,18 +19,18 @@ _CLIENT_ID = "healthcheck"
 _GROUP = "coordinator-healthcheck"
 MAX_ANSWER_BYTES: Final = 1 << 28
 ENOUGH_BYTES: Final = 1 << 16
-"""Of an answer, that are read: a list may be long, and how it begins is enough."""
+"""Bytes read of a response: the beginning of a long list is sufficient."""
 PAUSE_SECONDS: Final = 0.1
-"""Between two attempts."""
+"""Pause between two attempts."""
 SHORTEST_SECONDS: Final = 0.05
-"""For each step, however little time is left."""
+"""Minimum timeout of a step."""
 
 
 T = TypeVar("T")
 
 
 class Unhealthy(Exception):
-    """No usable answer; the message says what came instead."""
+    """The server did not give a usable response; the message says what happened instead."""
 
 
 def find_coordinator(host: str, port: int, timeout: float) -> str:
@@ -41,22 +42,22 @@ def find_coordinator(host: str, port: int, timeout: float) -> str:
         timeout: seconds for each step of the exchange.
 
     Raises:
-        Unhealthy: if there is no answer, or another than a coordinator.
+        Unhealthy: if there is no response, or one without a coordinator.
     """
-    return _converse(host, port, timeout, _coordinator)
+    return _with_connection(host, port, timeout, _coordinator)
 
 
 def wait_until_ready(host: str, port: int, timeout: float, seconds: float) -> str:
-    """The same, as soon as the server has loaded its groups; with several nodes, all of them.
+    """Wait until all nodes have loaded their groups; return the coordinator's `host:port`.
 
     Args:
         host: of the server.
         port: of the server.
         timeout: seconds for each step of an attempt.
-        seconds: how long to try; what is under way then is cut off.
+        seconds: how long to try; this also limits the last attempt.
 
     Raises:
-        Unhealthy: if it is not ready by then; the message says what it lacked at last.
+        Unhealthy: if it is not ready by then; the message has the last reason.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -65,37 +66,39 @@ def wait_until_ready(host: str, port: int, timeout: float, seconds: float) -> st
             return _ready(host, port, step)
         except Unhealthy as error:
             if time.monotonic() + PAUSE_SECONDS > deadline:
-                raise Unhealthy(f"not ready after {seconds:g} s: {error}") from None
+                raise Unhealthy(f"the server was not ready within {seconds:g} s: {error}") from None
         time.sleep(PAUSE_SECONDS)
 
 
-def _converse(host: str, port: int, timeout: float, ask: "Callable[[socket.socket], T]") -> T:
+def _with_connection(
+    host: str, port: int, timeout: float, use: "Callable[[socket.socket], T]"
+) -> T:
     where = f"{host}:{port}"
     try:
         with socket.create_connection((host, port), timeout) as connection:
-            return ask(connection)
+            return use(connection)
     except Unhealthy as error:
         raise Unhealthy(f"{where}: {error}") from None
     except TimeoutError:
-        raise Unhealthy(f"{where} does not answer within {timeout:g} s") from None
+        raise Unhealthy(f"{where} did not answer within {timeout:g} s") from None
     except OSError as error:
         raise Unhealthy(f"{where}: {error.strerror or error}") from None
     except (struct.error, UnicodeDecodeError):
-        raise Unhealthy(f"{where}: that is no answer of a Kafka server") from None
+        raise Unhealthy(f"{where} sent something that is not a Kafka response") from None
 
 
 def _ready(host: str, port: int, timeout: float) -> str:
-    coordinator = _converse(host, port, timeout, _coordinator)
-    nodes = _converse(host, port, timeout, _nodes)
-    # Who is alone may have another address for others than for us.
+    coordinator = _with_connection(host, port, timeout, _coordinator)
+    nodes = _with_connection(host, port, timeout, _nodes)
+    # A single node may advertise an address that is not reachable from here.
     for node in nodes if len(nodes) > 1 else [(host, port)]:
-        _converse(*node, timeout, _list_groups)
+        _with_connection(*node, timeout, _list_groups)
     return coordinator
 
 
 def _nodes(connection: socket.socket) -> list[tuple[str, int]]:
-    """Metadata of version 0 begins with the brokers."""
-    answer = _ask(connection, _METADATA, struct.pack(">i", 0))
+    """The brokers, with which a Metadata response of version 0 begins."""
+    answer = _request(connection, _METADATA, struct.pack(">i", 0))
     (count,), at = struct.unpack_from(">i", answer), 4
     nodes = []
     for _ in range(count):
@@ -106,28 +109,32 @@ def _nodes(connection: socket.socket) -> list[tuple[str, int]]:
 
 
 def _list_groups(connection: socket.socket) -> None:
-    (error,) = struct.unpack_from(">h", _ask(connection, _LIST_GROUPS, b""))
+    (error,) = struct.unpack_from(">h", _request(connection, _LIST_GROUPS, b""))
     if error:
-        raise Unhealthy(f"ListGroups answers error {error}: groups are being loaded")
+        raise Unhealthy(
+            f"ListGroups was answered with error {error}: the server is still loading groups"
+        )
 
 
 def _coordinator(connection: socket.socket) -> str:
-    answer = _ask(connection, _FIND_COORDINATOR, _text(_GROUP))
+    answer = _request(connection, _FIND_COORDINATOR, _text(_GROUP))
     (error,) = struct.unpack_from(">h", answer)
     if error:
-        raise Unhealthy(f"FindCoordinator answers error {error}: no coordinator available yet")
+        raise Unhealthy(
+            f"FindCoordinator was answered with error {error}: no coordinator is available yet"
+        )
     host, at = _read_text(answer, 6)
     (port,) = struct.unpack_from(">i", answer, at)
     return f"{host}:{port}"
 
 
-def _ask(connection: socket.socket, api_key: int, body: bytes) -> bytes:
-    """The body of the answer; raises struct.error if it is another's."""
+def _request(connection: socket.socket, api_key: int, body: bytes) -> bytes:
+    """The body of the response; raises struct.error if the correlation id differs."""
     head = struct.pack(">hhi", api_key, _VERSION, _CORRELATION_ID) + _text(_CLIENT_ID)
     connection.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     if not 0 <= size <= MAX_ANSWER_BYTES:
-        raise Unhealthy(f"answers {size} bytes: that is no Kafka listener")
+        raise Unhealthy(f"the response has {size} bytes, so this is not a Kafka listener")
     answer = _exactly(connection, min(size, ENOUGH_BYTES))
     if struct.unpack_from(">i", answer) != (_CORRELATION_ID,):
         raise struct.error
@@ -139,7 +146,7 @@ def _text(text: str) -> bytes:
 
 
 def _read_text(answer: bytes, at: int) -> tuple[str, int]:
-    """A text, and where it ends."""
+    """A string and the position after it."""
     (length,) = struct.unpack_from(">h", answer, at)
     end = at + 2 + length
     return answer[at + 2 : end].decode(), end
@@ -150,6 +157,6 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     while len(received) < size:
         chunk = connection.recv(size - len(received))
         if not chunk:
-            raise Unhealthy("the connection was closed instead of an answer")
+            raise Unhealthy("the server closed the connection instead of answering")
         received += chunk
     return received

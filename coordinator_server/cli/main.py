@@ -1,6 +1,6 @@
-"""The command line. What a command needs is imported when it runs: the server starts without rich.
+"""The command line. Commands import their modules when they run, so the server starts without rich.
 
-Exit codes: 0 fine, 1 it did not work, 2 the settings or the arguments are wrong.
+Exit codes: 0 success, 1 failure, 2 wrong settings or arguments.
 """
 
 import contextlib
@@ -16,30 +16,30 @@ from click.exceptions import Exit
 
 from coordinator_server import __version__
 from coordinator_server.cli.arguments import PATH, fail
-from coordinator_server.observe.printable_text import printable, words
+from coordinator_server.observe.printable_text import error_text, printable
 
 if TYPE_CHECKING:
     from coordinator_server.config import Config
 
-_ELSEWHERE: Final = {
+_LAZY_COMMANDS: Final = {
     "groups": "coordinator_server.cli.groups",
     "log": "coordinator_server.log_tools.commands",
 }
-"""Groups of commands, and the modules that have them under the same names."""
+"""Modules of the command groups, by the name of the group and of its variable."""
 
 
 class _Commands(click.Group):
-    """Imports the commands that are elsewhere when they are asked for."""
+    """Imports command groups when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, as help lists them."""
-        return sorted([*super().list_commands(ctx), *_ELSEWHERE])
+        """The names of all commands, sorted."""
+        return sorted([*super().list_commands(ctx), *_LAZY_COMMANDS])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name."""
-        if cmd_name not in _ELSEWHERE:
+        """The command with a name."""
+        if cmd_name not in _LAZY_COMMANDS:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(import_module(_ELSEWHERE[cmd_name]), cmd_name)
+        command: click.Command = getattr(import_module(_LAZY_COMMANDS[cmd_name]), cmd_name)
         return command
 
 
@@ -50,7 +50,7 @@ def app() -> None:
 
 
 LONGEST_TIMEOUT = 3600
-"""Seconds that `healthcheck` may be told to wait."""
+"""Longest --timeout and --wait of `healthcheck` in seconds."""
 
 
 @app.command()
@@ -65,7 +65,9 @@ LONGEST_TIMEOUT = 3600
 @click.option("--listeners", help="As --set listeners=...")
 @click.option("--log-dirs", help="As --set log.dirs=...")
 @click.option("--workers", type=int, metavar="N", help="As --set workers=N")
-@click.option("--dev", is_flag=True, help="No initial rebalance delay, data in a temporary folder.")
+@click.option(
+    "--dev", is_flag=True, help="No initial rebalance delay; data in a temporary directory."
+)
 def run(
     config: Path | None,
     settings: tuple[str, ...],
@@ -91,14 +93,14 @@ def run(
 
 @contextlib.contextmanager
 def _presets(dev: bool) -> Iterator[dict[str, str]]:
-    """What `--dev` sets; its data directory is gone when the server is."""
+    """Settings of `--dev`; its data directory is removed when the server ends."""
     if not dev:
         yield {}
         return
     from coordinator_server.config import DEV_SETTINGS
-    from coordinator_server.server.dev_data_dir import data_folder
+    from coordinator_server.server.dev_data_dir import temporary_data_dir
 
-    with data_folder() as data:
+    with temporary_data_dir() as data:
         yield {**DEV_SETTINGS, "log.dirs": str(data)}
 
 
@@ -110,7 +112,7 @@ def _run(
 ) -> int:
     import threading
 
-    _rest_collector()
+    _disable_collector()
     from coordinator_server.config import ConfigError, advertised_warnings, load
 
     try:
@@ -139,7 +141,7 @@ def _run(
         return load(presets=presets, file=file, settings=settings, flags=flags)
 
     try:
-        # A name server may keep us waiting; nobody else should.
+        # The name server may be slow; the start must not wait for it.
         threading.Thread(target=look_up_advertised, daemon=True).start()
         if config.workers == 1:
             return serving.main(config, read)
@@ -150,7 +152,7 @@ def _run(
         logger.error("cannot_run", error=str(error))
         return 2
     except (OSError, serving.CannotStart) as error:
-        logger.error("cannot_run", error=words(error))
+        logger.error("cannot_run", error=error_text(error))
         return 1
     except (MemoryError, RuntimeError) as error:
         limit = limit_reached(error)
@@ -160,9 +162,9 @@ def _run(
         return 1
 
 
-def _rest_collector() -> None:
-    """A start is imports, of which nothing is garbage."""
-    gc.disable()  # until `serving.calm_collector`
+def _disable_collector() -> None:
+    """A start mostly imports modules, which leaves no garbage."""
+    gc.disable()  # until `serving.freeze_heap`
 
 
 @app.command()
@@ -172,7 +174,7 @@ def _rest_collector() -> None:
     "--wait",
     type=float,
     metavar="SECONDS",
-    help="Until it is ready: all its groups are loaded.",
+    help="Wait up to so long until all groups are loaded.",
 )
 def healthcheck(bootstrap: str, timeout: float, wait: float | None) -> None:
     """Exit with 0 if the server names a group coordinator, else with 1."""
@@ -206,16 +208,16 @@ def main() -> None:
     except click.Abort:
         code = 130
     except UnicodeEncodeError as error:
-        # What the shell handed over is no text, and was to become part of a request.
+        # An argument is not UTF-8 and cannot be part of a request.
         click.echo(f"error: {error.object!a}: expected UTF-8", err=True)
         code = 2
     except OSError as error:
-        # Of a path that a command was given, such as one below a directory that cannot be read.
-        click.echo(f"error: {printable(words(error))}", err=True)
+        # For example a path argument below a directory that cannot be read.
+        click.echo(f"error: {printable(error_text(error))}", err=True)
         code = 1
     if "coordinator_server.server.run" in sys.modules:
-        from coordinator_server.server.run import leave
+        from coordinator_server.server.run import exit_now
 
-        # Taking a large server apart would take seconds.
-        leave(code or 0)
+        # Freeing the objects of a large server would take seconds.
+        exit_now(code or 0)
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""What members are called where people read of them."""
+"""Names members in text for people: by client, instance and host, and by id where needed."""
 
 import re
 from collections import defaultdict
@@ -7,19 +7,19 @@ from typing import Any
 
 Form = Mapping[str, Any]
 
-_MADE_HERE = re.compile(
+_GENERATED_ID = re.compile(
     r"(?P<name>.*)-(?P<uuid>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.DOTALL
 )
-"""A member id as coordinators make it, of the client id or the instance id."""
-_SHORT = (4, 8)
-"""How many characters of the UUID may do."""
+"""A member id as coordinators generate it: the client id or instance id, and a UUID."""
+_UUID_LENGTHS = (4, 8)
+"""Lengths to which names shorten the UUID."""
 
 Party = tuple[str, str | None, str]
-"""Client id, instance id and host: what a client that comes back has in common with itself."""
+"""Client id, instance id and host, which a client keeps when it returns as a new member."""
 
 
 def member_name(culprit: Form) -> str:
-    """A member in a line; the client id is named where the member id does not begin with it."""
+    """A member's id and host, and its client id if the member id does not begin with it."""
     if not culprit["member_id"]:
         return "an operator"
     name, client = str(culprit["member_id"]), culprit["client_id"]
@@ -31,22 +31,22 @@ def member_name(culprit: Form) -> str:
 
 
 def party_of(member: Form) -> Party:
-    """What stays the same when a client comes back as a new member."""
+    """The attributes that a client keeps when it returns as a new member."""
     return member["client_id"], member["group_instance_id"], member["client_host"]
 
 
 class MemberNames:
-    """Names the members of an answer: by client, instance and host, and an id if that is needed."""
+    """Names the members of one answer, with an id where client, instance and host are ambiguous."""
 
     def __init__(self, answer: Form) -> None:
-        """Every member in the answer counts: a short name is one that no two of them have."""
+        """Collect the ids of all members in the answer."""
         self._ids: defaultdict[Party, set[str]] = defaultdict(set)
         for member in _members(answer):
             self._ids[party_of(member)].add(member["member_id"])
         self._lengths: dict[Party, int | None] = {}
 
     def __call__(self, member: Form) -> str:
-        """A member in a line."""
+        """The shortest name that is unique in the answer."""
         client, instance, _ = party = party_of(member)
         member_id = str(member["member_id"])
         if not member_id:
@@ -61,7 +61,7 @@ class MemberNames:
         return f"{name}{f' [{instance}]' if instance else ''} at {self.host(member)}"
 
     def party(self, member: Form) -> str:
-        """A client that may have been several members, one after the other."""
+        """The name of a client that may have been several members, one after the other."""
         if not member["client_id"]:
             return self(member)
         instance = member["group_instance_id"]
@@ -70,23 +70,23 @@ class MemberNames:
 
     @staticmethod
     def host(member: Form) -> str:
-        """Its address, without Java's slash before it."""
+        """A member's address without the slash that Java puts before it."""
         return str(member["client_host"]).removeprefix("/") or "-"
 
     def _short(self, member_id: str, party: Party) -> str:
-        parts = _MADE_HERE.fullmatch(member_id)
+        parts = _GENERATED_ID.fullmatch(member_id)
         if party not in self._lengths:
-            self._lengths[party] = _enough(self._ids[party])
+            self._lengths[party] = _unique_length(self._ids[party])
         length = self._lengths[party]
         if parts is None or length is None:
             return member_id
         return f"{parts['name']}-{parts['uuid'][:length]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _enough(member_ids: set[str]) -> int | None:
-    """How much of the UUIDs tells these ids apart; None if only all of it."""
-    found = [parts for each in member_ids if (parts := _MADE_HERE.fullmatch(each))]
-    for length in _SHORT:
+def _unique_length(member_ids: set[str]) -> int | None:
+    """The shortest prefix of the UUIDs that keeps these ids distinct; None if only all of it."""
+    found = [parts for each in member_ids if (parts := _GENERATED_ID.fullmatch(each))]
+    for length in _UUID_LENGTHS:
         if len({(each["name"], each["uuid"][:length]) for each in found}) == len(found):
             return length
     return None

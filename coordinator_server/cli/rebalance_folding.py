@@ -1,4 +1,7 @@
-"""Folds the rebalances of a flapping group: those that are alike, and close, are one entry."""
+"""Folds similar rebalances of a flapping group into one entry.
+
+The page does the same in `observe/web/rebalance_folding.js`; a test compares the two.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,78 +11,79 @@ from coordinator_server.cli.member_names import Party, party_of
 
 Form = Mapping[str, Any]
 
-LEAST = 3
-"""Fewer that are alike are told one by one."""
-APART_MS = 600_000
-"""What is further apart than this is not the same story."""
-FURTHER = 3
-"""Causes of further rounds that are told of a run."""
+MIN_FOLDED = 3
+"""Fewer similar rebalances stay separate."""
+MAX_GAP_MS = 600_000
+"""The longest time between the starts of two consecutive rebalances of one entry."""
+MAX_RESTARTS = 3
+"""Causes of restarts listed per entry."""
 
 
-class Run(NamedTuple):
-    """Rebalances with the same reason, culprit and outcome, the latest first; or one alone."""
+class FoldedRebalances(NamedTuple):
+    """Rebalances with the same reason, culprit and outcome, the latest first; or a single one."""
 
     events: Sequence[Form]
 
     @property
     def reason(self) -> str:
-        """Of each, as `outcome`."""
+        """The common reason."""
         return str(self.events[0]["reason"])
 
     @property
     def outcome(self) -> str:
-        """How they ended."""
+        """The common outcome."""
         return str(self.events[0]["outcome"])
 
     @property
     def culprit(self) -> Form:
-        """The latest."""
+        """The culprit of the latest rebalance."""
         found: Form = self.events[0]["culprit"]
         return found
 
     @property
     def first_ms(self) -> int:
-        """When the first began, as `last_ms`."""
+        """Start of the first rebalance (wall-clock milliseconds)."""
         return int(self.events[-1]["started_ms"])
 
     @property
     def last_ms(self) -> int:
-        """When the last began."""
+        """Start of the last rebalance (wall-clock milliseconds)."""
         return int(self.events[0]["started_ms"])
 
     @property
-    def spent_ms(self) -> int:
-        """What they took together."""
+    def total_ms(self) -> int:
+        """Duration of all rebalances together."""
         return sum(event["join_phase_ms"] + event["sync_phase_ms"] for event in self.events)
 
-    def said(self) -> tuple[str, int] | None:
-        """What the client gave as its reason most often, and how often; None if it gave none."""
-        words = Counter(e["client_reason"] for e in self.events if e.get("client_reason"))
-        return words.most_common(1)[0] if words else None
+    def client_reason(self) -> tuple[str, int] | None:
+        """The most frequent reason given by the client and its count; None if it gave none."""
+        reasons = Counter(e["client_reason"] for e in self.events if e.get("client_reason"))
+        return reasons.most_common(1)[0] if reasons else None
 
-    def further(self) -> list[tuple[int, str, Form]]:
-        """What set them back while they were under way: how often, reason and culprit."""
+    def restarts(self) -> list[tuple[int, str, Form]]:
+        """Count, reason and culprit of the rounds that restarted the rebalances."""
         rounds = [entry for event in self.events for entry in event["rounds"][1:]]
         counts = Counter((entry["reason"], party_of(entry["culprit"])) for entry in rounds)
         latest = {(e["reason"], party_of(e["culprit"])): e["culprit"] for e in reversed(rounds)}
-        return [(count, key[0], latest[key]) for key, count in counts.most_common(FURTHER)]
+        return [(count, key[0], latest[key]) for key, count in counts.most_common(MAX_RESTARTS)]
 
 
-def runs(events: Iterable[Form]) -> list[Run]:
-    """The rebalances, the latest first; a run stands where its latest stood.
+def fold(events: Iterable[Form]) -> list[FoldedRebalances]:
+    """Fold rebalances given the latest first; an entry keeps the position of its latest one.
 
-    Two that flap make each other's rebalances follow no order: a run may have others in between.
+    Rebalances of two flapping members interleave, so other rebalances may lie between those of one
+    entry.
     """
     found: list[list[Form]] = []
-    open_runs: dict[tuple[str, str, Party], list[Form]] = {}
+    open_entries: dict[tuple[str, str, Party], list[Form]] = {}
     for event in events:
         key = (event["reason"], event["outcome"], party_of(event["culprit"]))
-        run = open_runs.get(key)
-        if run is None or run[-1]["started_ms"] - event["started_ms"] > APART_MS:
-            run = open_runs[key] = []
-            found.append(run)
-        run.append(event)
-    alone = [[event] for run in found if len(run) < LEAST for event in run]
-    folded = [run for run in found if len(run) >= LEAST]
-    entries = sorted((*alone, *folded), key=lambda run: -run[0]["started_ms"])
-    return [Run(run) for run in entries]
+        entry = open_entries.get(key)
+        if entry is None or entry[-1]["started_ms"] - event["started_ms"] > MAX_GAP_MS:
+            entry = open_entries[key] = []
+            found.append(entry)
+        entry.append(event)
+    single = [[event] for entry in found if len(entry) < MIN_FOLDED for event in entry]
+    folded = [entry for entry in found if len(entry) >= MIN_FOLDED]
+    entries = sorted((*single, *folded), key=lambda entry: -entry[0]["started_ms"])
+    return [FoldedRebalances(entry) for entry in entries]

@@ -6,8 +6,8 @@ from coordinator_server.config.model import Config, from_texts, texts
 from coordinator_server.config.sources import (
     DEV_SETTINGS,
     ConfigError,
-    Loaded,
-    Problem,
+    ConfigProblem,
+    LoadedConfig,
     load,
     load_exactly,
 )
@@ -17,10 +17,10 @@ __all__ = [
     "Address",
     "Config",
     "ConfigError",
+    "ConfigProblem",
     "DeclaredTopic",
     "Listener",
-    "Loaded",
-    "Problem",
+    "LoadedConfig",
     "advertised_warnings",
     "from_texts",
     "load",

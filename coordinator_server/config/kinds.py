@@ -1,4 +1,4 @@
-"""Values as properties spell them: strict parsers, and the words for what each takes."""
+"""Parsers for the values of properties, with a description of the accepted values."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 MOST_CLUSTER_ID_CHARS = 255
 MOST_PARTITIONS = 10_000
-"""Of one topic: as many as a request may create."""
+"""Most partitions of one topic."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -26,10 +26,10 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 class Kind(NamedTuple):
-    """What a property takes.
+    """The type of a property.
 
-    `parse` raises ValueError, with a text where it can say more than `takes`; `show` spells a value
-    so that it parses as the same.
+    `parse` raises ValueError, with a message if it is more specific than `takes`. `show` formats a
+    value so that `parse` returns it again.
     """
 
     parse: Callable[[str], Any]
@@ -81,7 +81,7 @@ def _parse_number(least: float, most: float, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise ValueError from None  # what Python says of it is no help
+        raise ValueError from None  # Python's message would not help
     if not least <= value <= most:
         raise ValueError
     return value
@@ -131,7 +131,7 @@ def _parse_directory(text: str) -> Path:
 
 def _parse_pattern(text: str) -> re.Pattern[str] | None:
     try:
-        # A group id may have line ends in it, and `.*` is for all.
+        # A group id may contain line ends, which `.*` must match.
         return re.compile(text, re.DOTALL) if text else None
     except re.error as error:
         raise ValueError(f"{error}, expected a regular expression") from None
@@ -140,7 +140,7 @@ def _parse_pattern(text: str) -> re.Pattern[str] | None:
 def _parse_topics(text: str) -> tuple[DeclaredTopic, ...]:
     topics = [_parse_topic(part) for part in _parts(text)]
     if len({topic.name for topic in topics}) < len(topics):
-        raise ValueError("a topic is there twice, expected each name once")
+        raise ValueError("a topic occurs twice, expected each name once")
     return tuple(topics)
 
 
@@ -181,7 +181,7 @@ def _parse_hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(part.lower() for part in _parts(text))
     for host in hosts:
         if not _HOST.fullmatch(host):
-            raise ValueError(f"{host!r} is no host name; ports are left out")
+            raise ValueError(f"{host!r} is not a host name; expected names without ports")
     return hosts
 
 

@@ -1,4 +1,4 @@
-"""Listeners as Kafka names them: `NAME://host:port`, several separated by commas.
+"""Parses and checks listeners: `NAME://host:port`, several separated by commas.
 
 Kafka's counterpart is SocketServerConfigs.listenerListToEndPoints and KafkaConfig's checks.
 """
@@ -33,7 +33,7 @@ class Listener(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where the HTTP server listens."""
+    """Host and port, for example of the HTTP server."""
 
     host: str
     port: int
@@ -44,7 +44,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nobody but this machine can come."""
+        """Whether only this machine can connect."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -57,7 +57,7 @@ def parse_listeners(text: str) -> tuple[Listener, ...]:
     names = [listener.name for listener in listeners]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"listener {name} is there twice, expected each name once")
+            raise ValueError(f"listener {name} occurs twice, expected each name once")
     return listeners
 
 
@@ -97,7 +97,7 @@ def parse_protocol_map(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def listener_problems(listeners: Sequence[Listener], protocols: dict[str, str]) -> Iterable[str]:
-    """What is wrong with `listeners`, given the security protocol of each name."""
+    """Problems of `listeners`, given the security protocol of each name."""
     if not listeners:
         yield "no listener, expected at least one NAME://host:port"
     for at, listener in enumerate(listeners):
@@ -111,11 +111,11 @@ def listener_problems(listeners: Sequence[Listener], protocols: dict[str, str]) 
             yield f"listener {listener.name} is {protocol}, expected PLAINTEXT"
         for other in listeners[:at]:
             if listener.port and listener.port == other.port and not _share(listener, other):
-                yield f"{other} and {listener} have one port, expected distinct ports"
+                yield f"{other} and {listener} have the same port, expected distinct ports"
 
 
 def _share(one: Listener, other: Listener) -> bool:
-    """Whether two listeners may have one port: as in Kafka, one IPv4 and one IPv6 address."""
+    """Whether two listeners may share a port: one has an IPv4, one an IPv6 address."""
     return {_is_v6(one.host), _is_v6(other.host)} == {True, False}
 
 
@@ -129,24 +129,24 @@ def _is_v6(host: str) -> bool | None:
 def advertised_problems(
     advertised: Sequence[Listener], listeners: Sequence[Listener]
 ) -> Iterable[str]:
-    """What is wrong with `advertised.listeners`."""
+    """Problems of `advertised.listeners`."""
     names = [listener.name for listener in listeners]
     for listener in advertised:
         if listener.name not in names:
             yield f"{listener.name} is not a listener, expected one of {', '.join(names)}"
         if listener.host in ANY_HOSTS:
-            yield f"{listener} names no host clients can reach, expected a host name or an address"
+            yield f"{listener} has no reachable host, expected a host name or an address"
 
 
 def undialable_problems(
     advertised: Sequence[Listener], listeners: Sequence[Listener]
 ) -> Iterable[str]:
-    """Listeners on all interfaces that clients would be told to reach at 0.0.0.0."""
+    """Problems of listeners on all interfaces without an advertised address."""
     told = {listener.name for listener in advertised}
     for listener in listeners:
         if listener.host in ANY_HOSTS[1:] and listener.name not in told:
             yield (
-                f"{listener} cannot be told to clients as it is, "
+                f"clients cannot connect to {listener}, "
                 f"expected advertised.listeners={listener.name}://HOST:{listener.port} beside it"
             )
 
@@ -154,7 +154,7 @@ def undialable_problems(
 def port_problems(
     listeners: Iterable[Listener], workers: int, step: int
 ) -> Iterable[tuple[str, str]]:
-    """Ports of workers that there are not, or twice."""
+    """Problems of ports of workers: too large, or used twice."""
     taken: dict[int, str] = {}
     for index in range(workers):
         for listener in listeners:
@@ -178,7 +178,7 @@ Resolve = Callable[[str], Sequence[str]]
 
 
 def resolve_host(host: str) -> Sequence[str]:
-    """The addresses of a host; may wait for a name server. Raises OSError."""
+    """The addresses of a host; this may wait for a name server. Raises OSError."""
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return sorted({str(entry[4][0]) for entry in found})
 
@@ -188,7 +188,7 @@ def advertised_warnings(
     advertised: Sequence[Listener],
     resolve: Resolve = resolve_host,
 ) -> Iterable[str]:
-    """Advertised hosts that clients probably cannot reach, each with what to do about it."""
+    """Warnings about advertised hosts that clients probably cannot reach, with a remedy."""
     bound = {listener.name: listener for listener in listeners}
     for told in advertised:
         try:
@@ -196,15 +196,15 @@ def advertised_warnings(
         except OSError as error:
             yield (
                 f"advertised.listeners: host {told.host!r} of {told} does not resolve here "
-                f"({error}); clients are sent there after their first request: advertise a name "
-                "or an address they can reach"
+                f"({error}); clients connect to it after their first request: advertise a name "
+                "or an address that they can reach"
             )
             continue
         local = bound.get(told.name)
         if local and _loopback(local.host) and not any(_loopback(a) for a in addresses):
             yield (
-                f"advertised.listeners: {told} leads to {', '.join(addresses)}, but {local} is "
-                "on this machine's loopback only; set "
+                f"advertised.listeners: {told} resolves to {', '.join(addresses)}, but {local} is "
+                "only reachable from this machine; set "
                 f"listeners={local.name}://0.0.0.0:{local.port}"
             )
 

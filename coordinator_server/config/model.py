@@ -1,11 +1,12 @@
-"""The settings: Kafka's broker properties that are read here, and a few of our own.
+"""The settings: broker properties of Kafka and properties of this server.
 
-An attribute is the property's name with underscores for dots; `docs/config.md` is made from it.
+An attribute is the property's name with underscores for dots. `tools.generate_docs` writes
+`docs/config.md` from this module.
 """
 
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -35,153 +36,160 @@ from coordinator_server.config.listeners import (
     SECURITY_PROTOCOLS,
     Address,
     Listener,
-    advertised_problems,
-    listener_problems,
-    port_problems,
-    undialable_problems,
 )
 
 MAX_WORKERS = 64
-"""Of one data directory; more processes than any machine of this kind of load has cores."""
+"""Most workers of one data directory."""
 
 
 ALIASES = ("jmx", "kafka_exporter")
 
 
 def setting(kind: Kind, default: Any, doc: str) -> Any:
-    """A property: what it takes, its default and its documentation."""
+    """Define a property with the values it takes, its default and its documentation."""
     return field(default=default, metadata={"kind": kind, "doc": doc})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Every setting. Build it with `load`, which checks them, or `Config()` for the defaults."""
+    """All settings. `load` reads and checks them; `Config()` has the defaults."""
 
-    # Who and where
-    node_id: int = setting(
-        integer(ge=0), 1, "This node's id in every answer. `broker.id` is read too."
-    )
+    # Identity and addresses
+    node_id: int = setting(integer(ge=0), 1, "The id of this node. `broker.id` is read too.")
     cluster_id: str | None = setting(
         CLUSTER_ID,
         None,
-        "The cluster's id; made at the first start and kept with the data if not given.",
+        "The id of the cluster. Without it the first start generates one and stores it with the "
+        "data.",
     )
     listeners: tuple[Listener, ...] = setting(
         LISTENERS,
         (Listener("PLAINTEXT", "127.0.0.1", 9092),),
-        "Where Kafka clients connect. An empty host listens on all interfaces, port 0 takes a free "
-        "port. If only `advertised.listeners` is given, its ports on all interfaces.",
+        "Addresses for Kafka clients. An empty host means all interfaces, port 0 a free port. If "
+        "only `advertised.listeners` is set, the server listens on its ports on all interfaces.",
     )
     advertised_listeners: tuple[Listener, ...] = setting(
-        LISTENERS, (), "What clients are told to connect to; `listeners` where it is not given."
+        LISTENERS,
+        (),
+        "Addresses that clients are told to connect to; by default those of `listeners`.",
     )
     listener_security_protocol_map: tuple[tuple[str, str], ...] = setting(
         PROTOCOL_MAP,
         tuple((name, name) for name in SECURITY_PROTOCOLS),
-        "The security protocol of every listener name. Only PLAINTEXT is served.",
+        "The security protocol of each listener name. Only PLAINTEXT is supported.",
     )
     http_listener: Address | None = setting(
         HTTP_ADDRESS,
         Address("127.0.0.1", 9404),
-        "Where metrics, health and the JSON API are served; an empty value switches HTTP off.",
+        "Address of metrics, health checks, the page and the JSON API; an empty value disables "
+        "HTTP.",
     )
 
     http_max_connections: int = setting(
         integer(ge=1),
         500,
-        "HTTP connections at once; beyond it the longest silent one is closed for a new one. At "
-        "most half of them, and 256, are streams of events. `max.connections` does not count them.",
+        "Most HTTP connections at a time. Above it, a new connection closes the one that has been "
+        "idle longest. At most half of them, and at most 256, can be event streams. They do not "
+        "count for `max.connections`.",
     )
     http_allowed_hosts: tuple[str, ...] = setting(
         HOSTS,
         (),
-        "Names that HTTP requests may have in their Host header, `*.example.org` for all below a "
-        "name, `*` for all. Addresses, `localhost`, names without a dot, the advertised names and "
-        "this machine's are always accepted; others are answered 421, against DNS rebinding.",
+        "Names accepted in the Host header of HTTP requests: `*.example.org` for all names below "
+        "a name, `*` for all names. Addresses, `localhost`, names without a dot, the advertised "
+        "names and the name of this machine are always accepted. Requests with other names are "
+        "answered 421, which prevents DNS rebinding.",
     )
 
     workers: int = setting(
         integer(ge=1, le=MAX_WORKERS),
         1,
-        "Processes that share the data directory and its partitions; each is a broker to clients, "
-        "with `node.id` and the ports of `listeners` counted up. 1 is one process that does all.",
+        "Processes that share the partitions of the data directory. To clients each one is a "
+        "broker; `node.id` and the ports of `listeners` increase from one worker to the next. "
+        "With 1 there is a single process.",
     )
     workers_port_step: int = setting(
         integer(ge=1),
         1,
-        "By how much the ports of a worker differ from those of the one before; port 0 stays any "
-        "free port.",
+        "Difference between the ports of one worker and the next. Port 0 means a free port for "
+        "each.",
     )
 
     admin_token: str = setting(
         TEXT,
         "",
-        "What HTTP requests have to present that change groups: `Authorization: Bearer TOKEN`. "
-        "Without a token they are refused.",
+        "The token for HTTP requests that change groups, sent as `Authorization: Bearer TOKEN`. "
+        "Without a token the server refuses all of them.",
     )
     admin_token_file: str = setting(
-        TEXT, "", "A file with that token, so that it is in no command line and no environment."
+        TEXT,
+        "",
+        "A file with that token, which keeps it out of the command line and the environment.",
     )
 
     # Connections
     socket_request_max_bytes: int = setting(
-        integer(ge=1), 104_857_600, "The largest request; a larger one closes its connection."
+        integer(ge=1),
+        104_857_600,
+        "Size of the largest request. The server closes the connection of a larger one.",
     )
     queued_max_request_bytes: int = setting(
         long(ge=-1),
         0,
-        "Memory for the data of all clients, in bytes: requests that are being received or are in "
-        "progress, and responses that were not read. Above it large requests wait. 0 takes a "
-        "quarter of the memory of the machine or control group, at most 2 GiB, shared by all "
-        "workers; -1 is no bound, Kafka's default. A request larger than this is refused.",
+        "Memory in bytes for the data of all clients: requests being received or in progress, and "
+        "unread responses. Above it large requests wait. 0 means a quarter of the memory of the "
+        "machine or control group, at most 2 GiB, divided among all workers. -1, Kafka's default, "
+        "means no limit. The server refuses a request larger than this.",
     )
     max_connections: int = setting(
-        integer(ge=0), INT_MAX, "Connections at once, over all listeners."
+        integer(ge=0), INT_MAX, "Most connections at a time on all listeners."
     )
     max_connections_per_ip: int = setting(
-        integer(ge=1), INT_MAX, "Connections at once from one address."
+        integer(ge=1), INT_MAX, "Most connections at a time from one address."
     )
     connections_max_idle_ms: int = setting(
-        long(ge=-1), 600_000, "A connection without requests for this long is closed; -1 never."
+        long(ge=-1),
+        600_000,
+        "The server closes a connection without requests for this long; -1 means never.",
     )
 
     # Data
     log_dirs: Path = setting(
-        DIRECTORY, Path("data"), "The data directory. `log.dir` is read too; several are refused."
+        DIRECTORY, Path("data"), "The data directory, exactly one. `log.dir` is read too."
     )
     log_flush: Literal["commit", "interval", "os"] = setting(
         one_of("commit", "interval", "os"),
         "commit",
-        "When records are on disk: before they are answered (`commit`), every "
-        "`log.flush.interval.ms` (`interval`), or when the system likes (`os`).",
+        "When records are synced to disk: before the response (`commit`), every "
+        "`log.flush.interval.ms` (`interval`), or when the operating system does it (`os`).",
     )
     log_flush_interval_ms: int = setting(
-        long(ge=1), 1_000, "How often data is synced to disk with `log.flush=interval`."
+        long(ge=1), 1_000, "Interval of the syncs with `log.flush=interval`."
     )
     log_journal_bytes: int = setting(
         integer(ge=0),
         67_108_864,
-        "How much the journal takes before the logs are synced and it begins anew; there are two "
-        "such files, which grow to this size as needed. 0 is no journal: then every partition's "
-        "file is written on its own, and with `log.flush=commit` synced.",
+        "Size of a journal file. When it is full, the server syncs the logs and reuses the file; "
+        "there are two, which grow to this size as needed. 0 disables the journal: the server "
+        "then writes the file of every partition, and with `log.flush=commit` syncs it.",
     )
     log_recovery: Literal["strict", "truncate"] = setting(
         one_of("strict", "truncate"),
         "strict",
-        "What a start does where records are lost that were acknowledged: the partitions that may "
-        "have lost some are not served until they are repaired (`strict`), or they are served with "
-        "what is there, and the log says what was lost (`truncate`).",
+        "Behaviour of a start when acknowledged records are lost. `strict` does not serve the "
+        "affected partitions until they are repaired. `truncate` serves them with the remaining "
+        "records and logs what was lost.",
     )
     log_roll_ms: int = setting(
         long(ge=1),
         604_800_000,
-        "How far the timestamps of a segment's records go at most before a new one begins. "
+        "Longest time between the timestamps of the first and the last record of a segment. "
         "`log.roll.hours` is read too.",
     )
     log_segment_bytes: int = setting(
         integer(ge=1_048_576),
         1_073_741_824,
-        "Size at which a topic's log begins a new segment file.",
+        "Size of a segment file of a topic.",
     )
 
     # Compaction of the coordinator's log
@@ -189,164 +197,174 @@ class Config:
     log_cleaner_min_cleanable_ratio: float = setting(
         number("a number from 0 to 1", ge=0.0, le=1.0),
         0.5,
-        "The share of new data in the closed segments of a log from which it is compacted.",
+        "Share of new data in the closed segments of a log above which it is compacted.",
     )
     log_cleaner_delete_retention_ms: int = setting(
-        long(ge=0), 86_400_000, "How long tombstones are kept once a compaction has seen them."
+        long(ge=0),
+        86_400_000,
+        "How long tombstones remain after a compaction has first found them.",
     )
     log_cleaner_backoff_ms: int = setting(
-        long(ge=1), 15_000, "How often logs to compact are looked for while there is none."
+        long(ge=1), 15_000, "Interval of the checks for logs to compact while there is none."
     )
     log_cleaner_io_max_bytes_per_second: float = setting(
         number("a number of at least 1", ge=1.0),
         10_485_760.0,
-        "How much compaction reads and writes at most; Kafka's default is no bound.",
+        "Most bytes per second that compaction reads and writes; Kafka's default is no limit.",
     )
 
     # Topics
     topics: tuple[DeclaredTopic, ...] = setting(
-        TOPICS, (), "Topics that exist from the start: `orders:4,payments:2`."
+        TOPICS, (), "Topics to create at the start, with their partitions: `orders:4,payments:2`."
     )
     auto_create_topics_enable: bool = setting(
-        BOOLEAN, True, "Whether topics are made when a client first asks for them."
+        BOOLEAN, True, "Whether the server creates topics that clients request."
     )
     auto_create_topics_max: int = setting(
         integer(ge=0),
         10_000,
-        "With how many topics none is made that way any more; clients get POLICY_VIOLATION for it. "
-        "CreateTopics has no such bound.",
+        "Number of topics from which on none is created automatically; clients get "
+        "POLICY_VIOLATION instead. This does not limit CreateTopics.",
     )
     max_partitions_per_topic: int = setting(
         integer(ge=1, le=MOST_PARTITIONS),
         MOST_PARTITIONS,
-        "Partitions of one topic at most; CreateTopics is answered INVALID_PARTITIONS beyond it.",
+        "Most partitions of one topic; CreateTopics with more is answered INVALID_PARTITIONS.",
     )
     max_partitions_total: int = setting(
         integer(ge=1),
         200_000,
-        "Partitions of all topics together at most, however they are made; clients get "
-        "POLICY_VIOLATION beyond it. Topics that exist already are served in any case.",
+        "Most partitions of all topics together. Requests that would exceed it are answered "
+        "POLICY_VIOLATION. Existing topics are always served.",
     )
     num_partitions: int = setting(
-        integer(ge=1, le=MOST_PARTITIONS), 1, "Partitions of a topic made without a count."
+        integer(ge=1, le=MOST_PARTITIONS),
+        1,
+        "Partitions of a topic that is created without a number of partitions.",
     )
     message_max_bytes: int = setting(
-        integer(ge=0), 1_048_588, "The largest record batch of a topic."
+        integer(ge=0), 1_048_588, "Size of the largest record batch of a topic."
     )
 
     # Offsets
     offsets_topic_num_partitions: int = setting(
         integer(ge=1, le=MOST_PARTITIONS),
         50,
-        "Partitions of the coordinator's log; never change it once there is data.",
+        "Partitions of the coordinator's log. Do not change it once there is data.",
     )
     offsets_topic_segment_bytes: int = setting(
-        integer(ge=1), 104_857_600, "Size at which the coordinator's log begins a new segment file."
+        integer(ge=1), 104_857_600, "Size of a segment file of the coordinator's log."
     )
     offsets_commit_timeout_ms: int = setting(
         integer(ge=1),
         5_000,
-        "How long a write of the coordinator may take before it is answered as failed.",
+        "Longest time of a write of the coordinator; after it the request is answered with an "
+        "error.",
     )
     offsets_retention_minutes: int = setting(
-        integer(ge=1), 10_080, "How long offsets are kept that nobody uses any more."
+        integer(ge=1), 10_080, "How long the server keeps offsets that are no longer in use."
     )
     offsets_retention_check_interval_ms: int = setting(
-        long(ge=1), 600_000, "How often they are looked for."
+        long(ge=1), 600_000, "Interval of the checks for expired offsets."
     )
     offset_metadata_max_bytes: int = setting(
         integer(ge=0),
         4_096,
-        "The longest metadata text of a committed offset, in UTF-16 units as in Kafka.",
+        "Longest metadata of a committed offset, in UTF-16 code units as in Kafka.",
     )
 
     # Classic groups
     group_min_session_timeout_ms: int = setting(
-        integer(ge=0), 6_000, "The shortest session a member may ask for."
+        integer(ge=0), 6_000, "Shortest session timeout that a member may request."
     )
     group_max_session_timeout_ms: int = setting(
-        integer(ge=1), 1_800_000, "The longest session a member may ask for."
+        integer(ge=1), 1_800_000, "Longest session timeout that a member may request."
     )
     group_initial_rebalance_delay_ms: int = setting(
         integer(ge=0),
         3_000,
         "How long the first rebalance of an empty group waits for more members.",
     )
-    group_max_size: int = setting(integer(ge=1), INT_MAX, "Members of one group.")
+    group_max_size: int = setting(integer(ge=1), INT_MAX, "Most members of one group.")
     group_max_member_metadata_bytes: int = setting(
         integer(ge=1),
         4_194_304,
-        "Bytes of the protocols in one JoinGroup; more is refused with INVALID_REQUEST. Not in "
-        "Kafka, where a group larger than a batch fails when its leader assigns.",
+        "Most bytes of the protocols in one JoinGroup; a larger request is answered "
+        "INVALID_REQUEST. Kafka has no such limit; there a group larger than a batch fails when "
+        "its leader assigns.",
     )
     group_max_groups: int = setting(
         integer(ge=1),
         1_000_000,
-        "Groups in the memory of a process; requests that would make another one are refused with "
-        "COORDINATOR_NOT_AVAILABLE, which clients try again. Not in Kafka.",
+        "Most groups in the memory of a process. Requests that would create another one are "
+        "answered COORDINATOR_NOT_AVAILABLE, and clients retry them. Kafka has no such limit.",
     )
 
-    # What is told of rebalances
+    # Rebalance history and findings
     rebalance_history_retention_ms: int = setting(
         long(ge=0),
         604_800_000,
-        "How long the log keeps the story of a finished rebalance; 0 writes none.",
+        "How long the log keeps the record of a finished rebalance; 0 writes no records.",
     )
     rebalance_history_max_records: int = setting(
-        integer(ge=1), 1_000, "How many finished rebalances of a group the log keeps at most."
+        integer(ge=1), 1_000, "Most finished rebalances of a group in the log."
     )
     rebalance_flapping_window_ms: int = setting(
-        long(ge=1), 600_000, "How far back rebalances are counted to find members that flap."
+        long(ge=1),
+        600_000,
+        "Length of the window in which rebalances are counted to find flapping members.",
     )
     rebalance_flapping_max_rebalances: int = setting(
         integer(ge=1),
         5,
-        "More rebalances than this by the same culprit within the window are flapping.",
+        "A member with more rebalances than this within the window is flapping.",
     )
     rebalance_storm_max_rebalances: int = setting(
-        integer(ge=1), 10, "More rebalances of a group than this within the window are a storm."
+        integer(ge=1),
+        10,
+        "A group with more rebalances than this within the window has a rebalance storm.",
     )
 
     # Metrics
     metrics_groups_allow: re.Pattern[str] | None = setting(
         PATTERN,
         None,
-        "Groups that have series of their own at `/metrics`: those whose whole id this fits, `.*` "
-        "for all. Without it none has.",
+        "Groups with their own series at `/metrics`: those whose whole id matches, `.*` for all. "
+        "Without it no group has any.",
     )
     metrics_groups_deny: re.Pattern[str] | None = setting(
-        PATTERN, None, "Groups that have none nevertheless."
+        PATTERN, None, "Groups without their own series although `metrics.groups.allow` matches."
     )
     metrics_groups_max_series: int = setting(
         integer(ge=0),
         10_000,
-        "How many series groups and topics have together at most. The groups that come first by "
-        "their ids have theirs; `kafka_group_coordinator_series_left_out` counts the others.",
+        "Most series of groups and topics together. Groups get theirs in the order of their ids; "
+        "`kafka_group_coordinator_series_left_out` counts the groups and topics without.",
     )
     metrics_aliases: tuple[str, ...] = setting(
         some_of(*ALIASES),
         (),
-        "Names of others under which figures come as well: `jmx` for those of a broker's JMX "
-        "exporter, `kafka_exporter` for that one's, which are of the groups allowed above.",
+        "Further names for the metrics: `jmx` for those of the JMX exporter of a broker, "
+        "`kafka_exporter` for those of kafka_exporter, for the groups allowed above.",
     )
 
     # The server's own log
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         one_of("debug", "info", "warning", "error"),
         "info",
-        "The least important lines that are logged.",
+        "The lowest level of the lines that are logged.",
     )
     log_format: Literal["auto", "console", "json"] = setting(
         one_of("auto", "console", "json"),
         "auto",
-        "How lines are written; `auto` is console on a terminal and JSON elsewhere.",
+        "Format of the lines; `auto` means console on a terminal and JSON elsewhere.",
     )
 
     def advertised(self) -> tuple[Listener, ...]:
-        """What clients of each listener are told, in the order of `listeners`.
+        """The advertised address of each listener, in the order of `listeners`.
 
-        A listener without an advertised one is told as it is; without a host, by this machine's
-        name; port 0 stays 0: only whoever binds it knows the port.
+        The default is the listener itself, with this machine's name instead of an empty host.
+        Port 0 stays 0: only the code that binds the socket knows the port.
         """
         told = {listener.name: listener for listener in self.advertised_listeners}
         return tuple(
@@ -355,47 +373,14 @@ class Config:
         )
 
     def http_names(self) -> tuple[str, ...]:
-        """The names under which HTTP may be asked, beside those that no stranger can own."""
+        """The host names for HTTP besides those that are always accepted."""
         told = [listener.host for listener in (*self.advertised_listeners, *self.listeners)]
         own = [] if self.http_listener is None else [self.http_listener.host]
         return (*self.http_allowed_hosts, *(host for host in (*own, *told) if host))
 
-    def _worker_problems(self) -> Iterable[tuple[str, str]]:
-        if self.workers > self.offsets_topic_num_partitions:
-            most = self.offsets_topic_num_partitions
-            yield "workers", f"expected at most offsets.topic.num.partitions={most}"
-        if self.node_id > INT_MAX - self.workers + 1:
-            yield "node.id", f"expected at most {INT_MAX - self.workers + 1}: workers count up"
-        for listeners in (self.listeners, self.advertised_listeners):
-            yield from port_problems(listeners, self.workers, self.workers_port_step)
 
-    def problems(self) -> Iterable[tuple[str, str]]:
-        """Settings that are right each, but not together: the property to blame, and why."""
-        protocols = dict(self.listener_security_protocol_map)
-        for problem in listener_problems(self.listeners, protocols):
-            yield "listeners", problem
-        for problem in undialable_problems(self.advertised_listeners, self.listeners):
-            yield "listeners", problem
-        for problem in advertised_problems(self.advertised_listeners, self.listeners):
-            yield "advertised.listeners", problem
-        yield from self._worker_problems()
-        if self.admin_token and self.admin_token_file:
-            yield "admin.token.file", "expected either admin.token or admin.token.file"
-        if "kafka_exporter" in self.metrics_aliases and self.metrics_groups_allow is None:
-            yield (
-                "metrics.aliases",
-                "kafka_exporter has series of groups: expected metrics.groups.allow, `.*` for all",
-            )
-        longest = self.group_max_session_timeout_ms
-        if self.group_min_session_timeout_ms > longest:
-            yield (
-                "group.min.session.timeout.ms",
-                f"expected at most group.max.session.timeout.ms={longest}",
-            )
-
-
-class Property(NamedTuple):
-    """What is known of a property."""
+class PropertyDefinition(NamedTuple):
+    """The definition of a property."""
 
     attribute: str
     default: Any
@@ -403,8 +388,8 @@ class Property(NamedTuple):
     doc: str
 
 
-PROPERTIES: Mapping[str, Property] = {
-    each.name.replace("_", "."): Property(
+PROPERTIES: Mapping[str, PropertyDefinition] = {
+    each.name.replace("_", "."): PropertyDefinition(
         each.name, each.default, each.metadata["kind"], each.metadata["doc"]
     )
     for each in fields(Config)
@@ -413,7 +398,7 @@ PROPERTIES: Mapping[str, Property] = {
 
 
 def texts(config: Config) -> dict[str, str]:
-    """What has to be set, by name, for a configuration that is the same."""
+    """The settings, by name, that differ from the defaults."""
     return {
         name: known.kind.show(value)
         for name, known in PROPERTIES.items()
@@ -422,6 +407,6 @@ def texts(config: Config) -> dict[str, str]:
 
 
 def from_texts(shown: Mapping[str, str]) -> Config:
-    """The configuration of which these are the `texts`; it has been checked before."""
+    """Restore a configuration from its `texts`, which are not checked again."""
     told = [(PROPERTIES[name], text) for name, text in shown.items()]
     return Config(**{known.attribute: known.kind.parse(text) for known, text in told})

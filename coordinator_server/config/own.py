@@ -1,4 +1,4 @@
-"""The names of the settings that Kafka does not have."""
+"""The names of the properties of this server."""
 
 OWN = frozenset(
     {
@@ -32,4 +32,4 @@ OWN = frozenset(
         "workers.port.step",
     }
 )
-"""Properties Kafka does not have."""
+"""Properties that Kafka does not have."""

@@ -12,16 +12,16 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{0,4}|.)")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-class Property(NamedTuple):
-    """One setting of a file and the number of its first line."""
+class PropertyLine(NamedTuple):
+    """A property of a file and the number of its first line."""
 
     line: int
     name: str
     value: str
 
 
-def parse_properties(text: str) -> Iterator[Property]:
-    """The settings of a file in their order.
+def parse_properties(text: str) -> Iterator[PropertyLine]:
+    """The properties of a file in their order.
 
     Raises:
         ValueError: for a broken unicode escape, with the line's number.
@@ -32,7 +32,7 @@ def parse_properties(text: str) -> Iterator[Property]:
         separator = _SEPARATOR.match(line, key.end())
         assert separator is not None
         try:
-            yield Property(number, _unescape(key[0]), _unescape(line[separator.end() :]))
+            yield PropertyLine(number, _unescape(key[0]), _unescape(line[separator.end() :]))
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
 

@@ -1,7 +1,6 @@
-"""Where settings come from, in rising order: presets, a file, the environment, `--set`, flags.
+"""Reads settings from presets, a file, the environment, `--set` and flags; later ones win.
 
-Everything that is wrong is found in one go and reported by property name, with the value, where it
-came from and what was expected.
+One call reports all problems, each with the property, its value, its origin and the expected value.
 """
 
 import os
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coordinator_server.config.consistency import contradictions
 from coordinator_server.config.kafka_names import KAFKA_NAMES
 from coordinator_server.config.listeners import parse_listeners
 from coordinator_server.config.model import PROPERTIES, Config
@@ -17,12 +17,12 @@ from coordinator_server.config.own import OWN
 from coordinator_server.config.properties import parse_properties
 
 DEV_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "true"}
-"""What `--dev` sets, below everything that is said explicitly."""
+"""Settings of `--dev`; all other sources override them."""
 
 SYNONYMS = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 LARGER_UNITS = {"log.roll.hours": ("log.roll.ms", 3_600_000)}
-"""Properties that say the same as another in a larger unit; the other one wins."""
+"""Properties that exist in a smaller unit too; the smaller unit wins."""
 
 NOT_PROPERTIES = frozenset(
     {
@@ -39,49 +39,48 @@ NOT_PROPERTIES = frozenset(
         "KAFKA_JMX_HOSTNAME",
     }
 )
-"""Variables of Kafka's image that are no properties (kafka.docker.KafkaDockerWrapper)."""
+"""Variables of Kafka's image that are not properties (kafka.docker.KafkaDockerWrapper)."""
 
 _WHOLE_NUMBER = re.compile(r"0*[1-9][0-9]{0,8}")
 
 UNENFORCED = {
-    "authorizer.class.name": "there are no ACLs here yet: every client may do everything",
+    "authorizer.class.name": "this server has no ACLs: every client may do everything",
 }
-"""Properties whose silent loss would open a door."""
+"""Properties that protect a server; ignoring them needs a warning."""
 
 
 class Setting(NamedTuple):
-    """A value as text, and where it was given."""
+    """The text of a property and its origin."""
 
     name: str
     value: str
     origin: str
 
 
-class Problem(NamedTuple):
-    """One thing that is wrong with the settings."""
+class ConfigProblem(NamedTuple):
+    """One problem in the settings."""
 
     where: str
     message: str
 
     def __str__(self) -> str:
-        """One line for people."""
+        """One line: the setting and the problem."""
         return f"{self.where}: {self.message}"
 
 
 class ConfigError(Exception):
-    """Settings that cannot be used; `problems` has every single one.
+    """The settings are wrong; `problems` has all problems, `warnings` all warnings."""
 
-    `warnings` has what would have been said about the others.
-    """
-
-    def __init__(self, problems: Sequence[Problem], warnings: Sequence[Problem] = ()) -> None:
+    def __init__(
+        self, problems: Sequence[ConfigProblem], warnings: Sequence[ConfigProblem] = ()
+    ) -> None:
         self.problems = tuple(problems)
         self.warnings = tuple(map(str, warnings))
         super().__init__("\n".join(map(str, self.problems)))
 
 
-class Loaded(NamedTuple):
-    """A usable configuration and what should be said about it."""
+class LoadedConfig(NamedTuple):
+    """A valid configuration and its warnings."""
 
     config: Config
     warnings: tuple[str, ...]
@@ -94,8 +93,8 @@ def load(
     environ: Mapping[str, str] | None = None,
     settings: Iterable[str] = (),
     flags: Mapping[str, str] | None = None,
-) -> Loaded:
-    """Gather all sources and check them.
+) -> LoadedConfig:
+    """Read all sources and check the settings.
 
     Args:
         presets: names and values that count as defaults (`--dev`).
@@ -105,9 +104,9 @@ def load(
         flags: names and values given by command line flags of their own.
 
     Raises:
-        ConfigError: with everything that is wrong.
+        ConfigError: with all problems.
     """
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     gathered = [
         *_from_mapping(presets or {}, "preset"),
         *_from_file(file, problems),
@@ -118,18 +117,17 @@ def load(
     config, warnings = _checked(gathered, problems)
     if problems:
         raise ConfigError(problems, warnings)
-    return Loaded(config, tuple(map(str, warnings)))
+    return LoadedConfig(config, tuple(map(str, warnings)))
 
 
 def load_exactly(settings: Mapping[str, object], origin: str) -> Config:
-    """What these settings alone make; whatever a server would warn about is wrong here.
+    """Load settings that a program passes; a warning counts as a problem.
 
-    They are written in a program, where nobody reads warnings. Raises ConfigError with everything
-    that is wrong.
+    Raises ConfigError with all problems.
     """
     texts = {name: value for name, value in settings.items() if isinstance(value, str)}
     problems = [
-        Problem(f"{name}={value!r} ({origin})", "expected a text")
+        ConfigProblem(f"{name}={value!r} ({origin})", "expected a text")
         for name, value in settings.items()
         if name not in texts
     ]
@@ -140,8 +138,10 @@ def load_exactly(settings: Mapping[str, object], origin: str) -> Config:
     return config
 
 
-def _checked(gathered: Iterable[Setting], problems: list[Problem]) -> tuple[Config, list[Problem]]:
-    """What settings make, and what to warn of; what is wrong joins the problems."""
+def _checked(
+    gathered: Iterable[Setting], problems: list[ConfigProblem]
+) -> tuple[Config, list[ConfigProblem]]:
+    """The configuration and its warnings; problems are appended to `problems`."""
     known, warnings = _known(_last_of_each(gathered))
     _resolve_synonyms(known, problems)
     _derive_listeners(known)
@@ -155,18 +155,20 @@ def _from_mapping(values: Mapping[str, str], origin: str) -> Iterator[Setting]:
         yield Setting(name, value, origin)
 
 
-def _from_file(file: Path | None, problems: list[Problem]) -> Iterator[Setting]:
+def _from_file(file: Path | None, problems: list[ConfigProblem]) -> Iterator[Setting]:
     if file is None:
         return
     try:
         for line, name, value in parse_properties(file.read_text(encoding="utf-8")):
             yield Setting(name, value.strip(), f"{file}:{line}")
     except OSError as error:
-        problems.append(Problem(str(file), f"cannot be read: {error.strerror}"))
+        problems.append(ConfigProblem(str(file), f"cannot be read: {error.strerror}"))
     except UnicodeDecodeError as error:
-        problems.append(Problem(str(file), f"byte {error.start} is not UTF-8, expected UTF-8 text"))
+        problems.append(
+            ConfigProblem(str(file), f"byte {error.start} is not UTF-8, expected UTF-8 text")
+        )
     except ValueError as error:
-        problems.append(Problem(str(file), str(error)))
+        problems.append(ConfigProblem(str(file), str(error)))
 
 
 def _from_environ(environ: Mapping[str, str]) -> Iterator[Setting]:
@@ -181,30 +183,30 @@ def environment_name(variable: str) -> str:
     return dotted.replace("...", "-").replace("..", "_")
 
 
-def _from_assignments(settings: Iterable[str], problems: list[Problem]) -> Iterator[Setting]:
+def _from_assignments(settings: Iterable[str], problems: list[ConfigProblem]) -> Iterator[Setting]:
     for text in settings:
         name, equals, value = text.partition("=")
         if equals and name.strip():
             yield Setting(name.strip(), value.strip(), "--set")
         else:
-            problems.append(Problem(f"--set {text}", "expected name=value"))
+            problems.append(ConfigProblem(f"--set {text}", "expected name=value"))
 
 
 def _last_of_each(settings: Iterable[Setting]) -> dict[str, Setting]:
     return {setting.name: setting for setting in settings}
 
 
-def _known(settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[Problem]]:
-    """The settings that are ours or Kafka's, and a warning for every other."""
+def _known(settings: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[ConfigProblem]]:
+    """The known settings, and a warning for each unknown one."""
     known, warnings = {}, []
     for name, setting in settings.items():
         if name in OWN or name in KAFKA_NAMES:
             known[name] = setting
         elif not name.startswith("listener.name."):
             why = f"no such property{_did_you_mean(name)}"
-            warnings.append(Problem(f"{name} ({setting.origin})", why))
+            warnings.append(ConfigProblem(f"{name} ({setting.origin})", why))
         if name in UNENFORCED and setting.value:
-            warnings.append(Problem(_where(setting), UNENFORCED[name]))
+            warnings.append(ConfigProblem(_where(setting), UNENFORCED[name]))
     return known, warnings
 
 
@@ -215,14 +217,14 @@ def _did_you_mean(name: str) -> str:
     return f", did you mean {close[0]}?" if close else ""
 
 
-def _resolve_synonyms(known: dict[str, Setting], problems: list[Problem]) -> None:
-    """Let Kafka's other names speak where the usual ones do not."""
+def _resolve_synonyms(known: dict[str, Setting], problems: list[ConfigProblem]) -> None:
+    """Replace Kafka's other names of a property by the usual one, unless that is set."""
     if known.get("broker.id", Setting("", "", "")).value == "-1":
         del known["broker.id"]
     both = known.get("broker.id"), known.get("node.id")
     if both[0] and both[1] and both[0].value != both[1].value:
         problems.append(
-            Problem(
+            ConfigProblem(
                 _where(both[0]), f"expected the same as node.id={both[1].value} ({both[1].origin})"
             )
         )
@@ -236,14 +238,14 @@ def _resolve_synonyms(known: dict[str, Setting], problems: list[Problem]) -> Non
                 value = str(int(setting.value) * factor)
                 known.setdefault(fine, setting._replace(name=fine, value=value))
             else:
-                problems.append(Problem(_where(setting), "expected an integer of at least 1"))
+                problems.append(ConfigProblem(_where(setting), "expected an integer of at least 1"))
 
 
 def _derive_listeners(known: dict[str, Setting]) -> None:
-    """Do with listeners what Kafka's image does, so that its settings work here.
+    """Change listeners as Kafka's image does.
 
-    Listeners of controllers are not opened, and `advertised.listeners` alone stands for its ports
-    on all interfaces.
+    Listeners of controllers are removed. Without `listeners` the ports of `advertised.listeners`
+    are opened on all interfaces.
     """
     controllers = known.get("controller.listener.names")
     advertised = known.get("advertised.listeners")
@@ -268,29 +270,31 @@ def _on_all_interfaces(advertised: str) -> str:
     return ",".join(str(listener._replace(host="0.0.0.0")) for listener in parsed)  # noqa: S104
 
 
-def _validate(known: Mapping[str, Setting]) -> tuple[Config, list[Problem]]:
-    """The configuration, and what is wrong with it.
+def _validate(known: Mapping[str, Setting]) -> tuple[Config, list[ConfigProblem]]:
+    """The configuration and its problems.
 
-    Wrong values are left at their defaults, so that settings which do not go together are reported
-    in the same run.
+    Wrong values are replaced by defaults, so that contradictions between other settings are
+    reported in the same run.
     """
     given = {name: setting for name, setting in known.items() if name in PROPERTIES}
     values, problems = _parsed(given)
     right = {name: given[name] for name in given if PROPERTIES[name].attribute in values}
     config = Config(**values)
-    problems += [Problem(_where_of(right, name), why) for name, why in config.problems()]
+    problems += [ConfigProblem(_where_of(right, name), why) for name, why in contradictions(config)]
     return config, problems
 
 
-def _parsed(given: Mapping[str, Setting]) -> tuple[dict[str, Any], list[Problem]]:
-    """By attribute, without those that are wrong."""
+def _parsed(given: Mapping[str, Setting]) -> tuple[dict[str, Any], list[ConfigProblem]]:
+    """The valid values by attribute, and the problems."""
     values, problems = {}, []
     for name, setting in given.items():
         known = PROPERTIES[name]
         try:
             values[known.attribute] = known.kind.parse(setting.value)
         except ValueError as error:
-            problems.append(Problem(_where(setting), str(error) or f"expected {known.kind.takes}"))
+            problems.append(
+                ConfigProblem(_where(setting), str(error) or f"expected {known.kind.takes}")
+            )
     return values, problems
 
 

@@ -1,4 +1,4 @@
-"""Reads the file with the token of the verbs that change groups."""
+"""Reads the file with the token for requests that change groups."""
 
 from pathlib import Path
 from typing import Final
@@ -7,7 +7,7 @@ MOST_CHARS: Final = 65_536
 
 
 def token_in(path: Path) -> str:
-    """The token in a file. Raises ValueError, with why, for one that has none or cannot be read."""
+    """The token in a file. Raises ValueError if the file is unreadable or has no token."""
     try:
         with path.open(encoding="utf-8") as file:
             # A device such as /dev/zero has no end.

@@ -11,7 +11,7 @@ import click
 from click.exceptions import Exit
 
 from coordinator_server.cli.arguments import PATH, fail, say
-from coordinator_server.observe.printable_text import printable_json, words
+from coordinator_server.observe.printable_text import error_text, printable_json
 
 if TYPE_CHECKING:
     from coordinator_server.log_tools.copying import Copied
@@ -62,7 +62,7 @@ def _segments(path: Path | None, data: Path | None, partition: int | None) -> li
             chosen = [each for each in chosen if _has_segments(each)]
         return [segment for each in chosen for segment in inspection.segments(each)]
     except FileNotFoundError as error:
-        fail(words(error), code=2)
+        fail(error_text(error), code=2)
 
 
 def _has_segments(directory: Path) -> bool:
@@ -72,7 +72,7 @@ def _has_segments(directory: Path) -> bool:
     try:
         inspection.segments(directory)
     except FileNotFoundError as error:
-        say(f"note: {words(error)}", err=True)
+        say(f"note: {error_text(error)}", err=True)
         return False
     return True
 
@@ -111,7 +111,7 @@ def dump(path: Path | None, data: Path | None, partition: int | None) -> None:
         except Malformed as error:
             fail(f"{segment}, position {batch.position}, offset {record.offset}: {error}")
         except (CorruptLog, OSError) as error:
-            fail(words(error))
+            fail(error_text(error))
 
 
 @log.command()
@@ -138,7 +138,7 @@ def verify(path: Path | None, data: Path | None, partition: int | None) -> None:
             try:
                 count += inspection.verify(segment, progress)
             except (CorruptLog, OSError) as error:
-                wrong.append(words(error))
+                wrong.append(error_text(error))
     others: list[str] = []
     if data is not None and partition is None:
         # A damaged segment is known already.
@@ -190,7 +190,7 @@ def repair(data: Path, partition: int | None, dry_run: bool, yes: bool) -> None:
     except CorruptLog as error:
         fail(f"{error}; move it away if the segments it was to replace are still there")
     except OSError as error:
-        fail(words(error))
+        fail(error_text(error))
     if not places:
         click.echo("nothing is damaged")
     elif dry_run:
@@ -242,7 +242,7 @@ def _check_is_data(data: Path) -> None:
         if META_FILE in names or made_after(data, names, META_FILE):
             return
     except OSError as error:
-        fail(words(error))
+        fail(error_text(error))
     fail(f"{data}: no log, journal or {META_FILE}, expected a data directory", code=2)
 
 
@@ -284,7 +284,7 @@ def checkpoint(data: Path, accept_loss: bool) -> None:
             if not left:
                 take_over(data, [WHOLE], tell, recovery=recovery, topic_ids=ids)
     except (OSError, CorruptCatalog) as error:
-        fail(words(error))
+        fail(error_text(error))
     if left:
         fail(
             "the journal is kept for the logs above; mend them and run this again, or go on "
@@ -326,7 +326,7 @@ def repair_files(
                 if yes:
                     file_repair.mend(each)
     except (OSError, file_repair.CannotRepair) as error:
-        fail(words(error))
+        fail(error_text(error))
     if not found:
         say("nothing is missing or damaged")
     elif dry_run:
@@ -415,11 +415,11 @@ def _copied(
     except kafka_migration.CannotCopy as error:
         fail(str(error), code=2)
     except DirectoryInUse as error:
-        fail(words(error))
+        fail(error_text(error))
     except CorruptLog as error:
         fail(f"{error}; nothing was changed")
     except OSError as error:
-        fail(f"{words(error)}; nothing was changed")
+        fail(f"{error_text(error)}; nothing was changed")
 
 
 def _tell_of(copied: "Copied", into: Path) -> None:

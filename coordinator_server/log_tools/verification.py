@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from coordinator_server.observe.printable_text import words
+from coordinator_server.observe.printable_text import error_text
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.checkpoint import RECOVERY_POINTS_FILE, parsed_offsets
 from coordinator_server.storage.segments.cleaner_checkpoint import CLEANED_FILE
@@ -112,7 +112,7 @@ def check_directory(data: Path) -> list[str]:
             topics = load(data / TOPICS_FILE)
             ids = {name: to_base64(topic.topic_id) for name, topic in topics.items()}
     except (CorruptCatalog, OSError) as error:
-        problems.append(words(error))
+        problems.append(error_text(error))
     names = [each.name for each in data.iterdir()]
     logs = [name for name in names if _is_log(data, name)]
     for name, point in sorted(points.items()):

@@ -1,1 +1,1 @@
-"""How work shares the event loop."""
+"""Scheduling of work on the event loop: batches, time slices, tasks and deadlines."""

@@ -1,4 +1,4 @@
-"""Accepts connections, whatever goes wrong with one of them."""
+"""Keeps a listener accepting when its protocol factory raises."""
 
 import asyncio
 from asyncio import CancelledError
@@ -7,10 +7,10 @@ from typing import cast
 
 
 def accepting(make: Callable[[], asyncio.BaseProtocol]) -> Callable[[], asyncio.BaseProtocol]:
-    """A factory of protocols that never raises, for `create_server`.
+    """Wrap a protocol factory for `create_server` so that it never raises.
 
-    After an exception of its factory a listener of uvloop accepts no connection any more, and for a
-    cancellation the whole event loop ends. Here the connection is closed instead.
+    After an exception in the factory a listener of uvloop accepts no more connections, and a
+    cancellation ends the event loop. The wrapper closes the connection instead.
     """
 
     def accept() -> asyncio.BaseProtocol:
@@ -25,7 +25,7 @@ def accepting(make: Callable[[], asyncio.BaseProtocol]) -> Callable[[], asyncio.
 
 
 class RefusedConnection(asyncio.Protocol):
-    """A connection that is closed at once."""
+    """Protocol that closes its connection at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See Protocol."""

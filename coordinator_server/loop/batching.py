@@ -1,8 +1,8 @@
-"""What is put off until all requests that came together have been looked at.
+"""Defers calls until all requests of one turn of the event loop have been handled.
 
-Records that come in one turn of the event loop are one append, appends are one write, answers of a
-connection are one more. Each of these steps brings about the next, and they follow one another in
-one turn of the loop: a turn each would look at all sockets in between.
+The records of one turn become one append, the appends become one write, and the responses of a
+connection become one more. Each step causes the next, and all run in the same turn of the loop: a
+turn each would poll all sockets in between.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from contextlib import suppress
 from typing import Final
 
 Soon = Callable[[Callable[[], object]], None]
-"""Has something called in the next turn of the event loop."""
+"""Defers a call to the next turn of the event loop."""
 
 STEPS: Final = 3
-"""Append, write, answer: what comes behind these, such as a next request, has to wait its turn."""
+"""Append, write, respond; later steps, such as the next request, wait for another turn."""
 
 
 class SoonInLoop:
-    """Implements Soon for the loop that runs: what a step puts off is the next step."""
+    """Implements Soon for the running loop; calls deferred in one step run in the next step."""
 
     __slots__ = ("_due", "_is_awaited")
 
@@ -47,7 +47,7 @@ class SoonInLoop:
                 if not self._due:
                     return
         finally:
-            # If the loop does not take it, the next call asks anew.
+            # If call_soon raises, the next deferred call schedules again.
             self._is_awaited = False
             if self._due:
                 asyncio.get_running_loop().call_soon(self._run)
@@ -55,7 +55,7 @@ class SoonInLoop:
 
 
 def _failed(error: BaseException) -> None:
-    """Log the failure of a call; others must not miss their turn, whatever goes wrong here."""
+    """Log the failure of a call; an error in logging must not stop the other calls."""
     with suppress(Exception, CancelledError):
         context = {"message": "a deferred call has failed", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)

@@ -1,4 +1,4 @@
-"""A time limit for several steps together, none of which may keep the others from being done."""
+"""A time limit shared by several steps, each of which runs whatever happens to the others."""
 
 import asyncio
 import time
@@ -9,11 +9,11 @@ from typing import Final
 from coordinator_server.loop.task_keeper import is_cancelled
 
 LEAST_SECONDS: Final = 0.1
-"""What every step gets, however little is left: most need nearly nothing."""
+"""Minimum for each step; most steps need nearly no time."""
 
 
 class Deadline:
-    """So many seconds from now."""
+    """A point in time `seconds` after its creation."""
 
     def __init__(
         self,
@@ -21,18 +21,18 @@ class Deadline:
         report: Callable[..., None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`report(event, **fields)` is told of steps that did not come to their end."""
+        """`report(event, **fields)` logs steps that failed or exceeded the time."""
         self._seconds = seconds
         self._report = report
         self._monotonic = monotonic
         self._at = monotonic() + seconds
 
     def left(self, reserved: float = 0.0) -> float:
-        """The seconds that are left, without some that are reserved for later steps."""
+        """The remaining seconds minus those reserved for later steps."""
         return max(self._at - reserved - self._monotonic(), LEAST_SECONDS)
 
     async def keep(self, what: str, step: Awaitable[object], reserved: float = 0.0) -> bool:
-        """Wait for a step as long as there is time; whether it came to its end."""
+        """Wait for a step as long as time remains; return whether it finished."""
         seconds = self.left(reserved)
         try:
             await asyncio.wait_for(step, seconds)
@@ -41,8 +41,8 @@ class Deadline:
             return False
         except (Exception, CancelledError) as error:
             if asyncio.iscoroutine(step):
-                step.close()  # if it never began: Python warns of such ones
-            # The other steps are to be done all the same, unless it is this task that is to end.
+                step.close()  # avoids a warning if it never started
+            # The other steps still run, unless this task itself is cancelled.
             if is_cancelled():
                 raise
             self._report("stop_failed", step=what, error=f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""Keeps long-lived tasks running: one that fails is logged, counted, and begun again or fatal."""
+"""Supervises long-lived tasks: logs and counts failures, then restarts the task or the process."""
 
 import asyncio
 from asyncio import CancelledError
@@ -10,19 +10,19 @@ from typing import Any, Final
 FIRST_BACKOFF_SECONDS: Final = 0.1
 LONGEST_BACKOFF_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
-"""A task that has run this long is begun again without much delay."""
+"""A task that ran this long restarts with the first backoff."""
 
-Run = Callable[[], Coroutine[Any, Any, object]]
+TaskFunction = Callable[[], Coroutine[Any, Any, object]]
 
 
 def is_cancelled() -> bool:
-    """Whether the running task has been asked to end: not every CancelledError says so."""
+    """Whether the running task is being cancelled; a CancelledError alone does not prove it."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def origin(error: BaseException) -> str:
-    """Where an error was raised: file and line. A log has one line per event, no traceback."""
+    """File and line where an error was raised, for log lines, which have no traceback."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -32,7 +32,7 @@ def origin(error: BaseException) -> str:
 
 
 class TaskKeeper:
-    """Begins tasks by a declared policy: `keep` restarts them, `require` ends the process."""
+    """Starts tasks with a policy for failures: `keep` restarts them, `require` ends the process."""
 
     def __init__(
         self,
@@ -40,24 +40,24 @@ class TaskKeeper:
         failures: MutableMapping[str, int] | None = None,
         end: Callable[[], object] = lambda: None,
     ) -> None:
-        """`failures` counts by the name of the task; `end` has the process stop and fail."""
+        """`failures` counts by task name; `end` stops the process with a failure."""
         self._report = report
         self._failures = failures
         self._end = end
 
-    def keep(self, name: str, run: Run) -> asyncio.Task[None]:
-        """Run it until it returns; one that fails begins again, after a pause that grows."""
+    def keep(self, name: str, run: TaskFunction) -> asyncio.Task[None]:
+        """Run a task until it returns; restart it with exponential backoff when it fails."""
         return asyncio.get_running_loop().create_task(self._keep(name, run))
 
-    def require(self, name: str, run: Run) -> asyncio.Task[None]:
-        """Run it once; if it fails the process cannot go on."""
+    def require(self, name: str, run: TaskFunction) -> asyncio.Task[None]:
+        """Run a task once; its failure ends the process."""
         return asyncio.get_running_loop().create_task(self._require(name, run))
 
-    def once(self, name: str, run: Run) -> asyncio.Task[None]:
-        """Run it once; its failure is logged and counted, no more."""
+    def once(self, name: str, run: TaskFunction) -> asyncio.Task[None]:
+        """Run a task once; its failure is only logged and counted."""
         return asyncio.get_running_loop().create_task(self._once(name, run))
 
-    async def _keep(self, name: str, run: Run) -> None:
+    async def _keep(self, name: str, run: TaskFunction) -> None:
         backoff = FIRST_BACKOFF_SECONDS
         while True:
             began = monotonic()
@@ -78,7 +78,7 @@ class TaskKeeper:
                     raise
             backoff = min(2 * backoff, LONGEST_BACKOFF_SECONDS)
 
-    async def _require(self, name: str, run: Run) -> None:
+    async def _require(self, name: str, run: TaskFunction) -> None:
         try:
             await run()
         except (Exception, CancelledError) as error:
@@ -87,7 +87,7 @@ class TaskKeeper:
             self._failed(name, error, process_ends=True)
             self._end()
 
-    async def _once(self, name: str, run: Run) -> None:
+    async def _once(self, name: str, run: TaskFunction) -> None:
         try:
             await run()
         except (Exception, CancelledError) as error:

@@ -1,7 +1,7 @@
-"""How long a coroutine goes over many things before others have their turn.
+"""Splits long work of coroutines into time slices.
 
-All long work of an event loop waits in one queue, and each turn of the loop goes on with one piece
-of it: twenty large requests at once delay a heartbeat no longer than one does.
+All long work of an event loop waits in one queue, and each turn of the loop runs one slice of it:
+twenty large requests delay a heartbeat no longer than one does.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from typing import Final
 from coordinator_server.clock import Clock
 
 LONGEST_MS: Final = 3
+"""Duration of a slice."""
 
 
 class LongWork:
-    """The pieces of long work that wait for a turn of one event loop, first come, first served."""
+    """Queue of the pieces of long work on one event loop, in order of arrival."""
 
     __slots__ = ("_is_due", "_waiting", "loop")
 
@@ -26,7 +27,7 @@ class LongWork:
         self._is_due = False
 
     def add(self, piece: Callable[[], object]) -> None:
-        """Call `piece` in a turn of its own; it takes some milliseconds at most."""
+        """Call `piece`, which takes some milliseconds at most, in a turn of its own."""
         self._waiting.append(piece)
         if not self._is_due:
             self.loop.call_soon(self._next)
@@ -37,7 +38,7 @@ class LongWork:
         try:
             piece = self._waiting.popleft()
         finally:
-            # Before the piece is called: it may raise, and it may add another.
+            # Scheduled before the call: the piece may raise or add another one.
             if self._waiting:
                 self.loop.call_soon(self._next)
                 self._is_due = True
@@ -56,8 +57,8 @@ def long_work() -> LongWork:
     return known
 
 
-class Pace:
-    """To be asked at every step: `if pace.is_over(): await pace.rest()`."""
+class TimeSlice:
+    """Bounds a coroutine's work per turn: `if pace.is_over(): await pace.rest()` in its loop."""
 
     __slots__ = ("_clock", "_until_ms")
 
@@ -66,22 +67,22 @@ class Pace:
         self._until_ms = clock.monotonic_ms() + LONGEST_MS
 
     def is_over(self) -> bool:
-        """Whether it is somebody else's turn."""
+        """Whether the slice is used up."""
         return self._clock.monotonic_ms() >= self._until_ms
 
     async def rest(self) -> None:
-        """Let everybody else have a turn."""
+        """Wait until the queue reaches this coroutine again, then start a new slice."""
         turn = asyncio.get_running_loop().create_future()
 
-        def go_on() -> None:
+        def resume() -> None:
             try:
                 # The request may have been cancelled meanwhile.
                 if not turn.done():
                     turn.set_result(None)
             finally:
-                # Without effect, unless that has failed: nobody must wait for ever.
+                # No effect unless set_result failed; the coroutine must not wait for ever.
                 turn.cancel()
 
-        long_work().add(go_on)
+        long_work().add(resume)
         await turn
         self._until_ms = self._clock.monotonic_ms() + LONGEST_MS

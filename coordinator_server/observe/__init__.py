@@ -1,1 +1,1 @@
-"""What people and monitors see: log lines, metrics, timelines, health and the JSON API."""
+"""Log lines, metrics, timelines, findings, health checks, the JSON API and the page."""

@@ -1,4 +1,4 @@
-"""Counters as plain integers: what the hot path touches; Prometheus reads them at a scrape."""
+"""Counters as plain integers for the request path; the collector reads them at a scrape."""
 
 import math
 from bisect import bisect_left
@@ -27,7 +27,7 @@ REBALANCE_SECONDS = (
     *(0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5),
     *(5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0),
 )
-"""Bucket bounds for rebalances: clients take from a millisecond to ten minutes."""
+"""Bucket bounds for rebalances, which take from a millisecond to ten minutes."""
 
 
 FAILURES = (
@@ -35,8 +35,8 @@ FAILURES = (
     RebalanceReason.SYNC_TIMEOUT,
     "tenure_ended",
 )
-"""Why an attempt at a rebalance comes to nothing: the assignment could not be written, the leader
-did not send it, or the partition was lost."""
+"""Causes of failed attempts at a rebalance: the assignment could not be written, the leader did
+not send it, or the partition was lost."""
 
 
 class Histogram:
@@ -49,25 +49,25 @@ class Histogram:
         self.counts = [0] * (len(self.bounds) + 1)
         self.total = 0.0
         self._latest = 0
-        """The bucket of the latest value: the next one is often alike."""
+        """The bucket of the latest value; the next value is often in the same one."""
         self._above, self._up_to = -math.inf, self.bounds[0]
-        """What goes into it."""
+        """Bounds of that bucket."""
 
     def observe(self, value: float, times: int = 1) -> None:
         """Count a value, or one that stands for `times` of them."""
         if not self._above < value <= self._up_to:
-            self._turn_to(value)
+            self._select_bucket(value)
         counts, at = self.counts, self._latest
         counts[at] = counts[at] + times
         self.total += value * times
 
-    def _turn_to(self, value: float) -> None:
+    def _select_bucket(self, value: float) -> None:
         self._latest = at = bisect_left(self.bounds, value)
         self._above = self.bounds[at - 1] if at else -math.inf
         self._up_to = self.bounds[at] if at < len(self.bounds) else math.inf
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulated counts by upper bound, as Prometheus has them."""
+        """Cumulative counts by upper bound, as in Prometheus."""
         cumulated, pairs = 0, []
         for bound, number in zip((*self.bounds, math.inf), self.counts, strict=True):
             cumulated += number
@@ -76,26 +76,26 @@ class Histogram:
 
 
 class ApiCounts:
-    """What is counted of the requests of one API."""
+    """Counters of one API."""
 
     __slots__ = ("accepted", "refused", "seconds")
 
     def __init__(self) -> None:
         self.accepted = 0
-        """Answers without an error."""
+        """Responses without an error."""
         self.refused: defaultdict[int, int] = defaultdict(int)
-        """The others, by error code."""
+        """Responses with an error, by error code."""
         self.seconds = Histogram(LATENCY_SECONDS)
 
 
 class ClientMemory(NamedTuple):
-    """The memory budget for client data as it is now."""
+    """Current use of the memory budget for client data."""
 
     used: int = 0
     """Bytes that connections hold."""
     limit: float = math.inf
     waiting: int = 0
-    """Connections that are not read until memory is free."""
+    """Connections that wait for free memory."""
 
 
 DAMAGE = (
@@ -107,11 +107,11 @@ DAMAGE = (
     "log_directory_lost",
     "log_directory_missing",
 )
-"""Lines of the log that speak of damaged or lost files of the data directory."""
+"""Log events about damaged or lost files of the data directory."""
 
 
 class StorageFigures(NamedTuple):
-    """What the storage keeps open and in memory now."""
+    """Open files and unwritten bytes of the storage."""
 
     topic_files: int = 0
     topic_files_limit: int = 0
@@ -119,10 +119,10 @@ class StorageFigures(NamedTuple):
 
 
 class Counters:
-    """Everything that is counted, since the start; slots are written directly.
+    """All counters since the start.
 
-    A method call per request would cost more than the counting. Only code on the event loop
-    touches them.
+    Code on the event loop increments the attributes directly, because a method call per request
+    would cost more than the counting.
     """
 
     __slots__ = (
@@ -160,13 +160,13 @@ class Counters:
         self.apis: defaultdict[int, ApiCounts] = defaultdict(ApiCounts)
         """By API key."""
         self.frames_refused: defaultdict[str, int] = defaultdict(int)
-        """By why: `too_large`, `malformed`, ...; a closed set of the session's."""
+        """By reason: `too_large`, `malformed`, ...; a closed set defined by the session."""
         self.refusals: defaultdict[str, int] = defaultdict(int)
         """Requests a group refused, by the name of its rule."""
         self.connections = 0
         self.connections_accepted = 0
         self.connections_closed: defaultdict[str, int] = defaultdict(int)
-        """By why, a closed set of the listener's."""
+        """By reason, a closed set defined by the listener."""
         self.bytes_in = 0
         self.bytes_out = 0
         self.client_memory: Callable[[], ClientMemory] = ClientMemory
@@ -184,17 +184,17 @@ class Counters:
         )
         self.sweeps_skipped = 0
         self.paused_ms = 0
-        """How long the whole process stood still."""
+        """Time in which the whole process was stopped."""
         self.tenures_failed = 0
-        """Times a partition that was served had to be loaded anew."""
+        """Times that a served partition had to be loaded again."""
         self.tenures_stalled = 0
-        """Of these, times because requests waited and none was answered."""
+        """Those caused by requests that waited without any answer."""
         self.task_failures: defaultdict[str, int] = defaultdict(int)
-        """Long-lived tasks that ended with an error, by their names, a closed set."""
+        """Failures of long-lived tasks by name, a closed set."""
         self.rebalances: dict[RebalanceReason, int] = dict.fromkeys(RebalanceReason, 0)
         self.rebalances_ended: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self.rebalances_failed: dict[str, int] = dict.fromkeys(FAILURES, 0)
-        """Attempts that came to nothing, by why: one of `FAILURES`."""
+        """Failed attempts by cause, one of `FAILURES`."""
         self.rebalance_seconds = {
             phase: Histogram(REBALANCE_SECONDS) for phase in ("join", "sync", "total")
         }
@@ -202,7 +202,7 @@ class Counters:
 
     @property
     def requests(self) -> dict[tuple[int, int], int]:
-        """How many were answered, by API key and error code."""
+        """Number of responses by API key and error code."""
         return {
             (api_key, error): count
             for api_key, counts in self.apis.items()
@@ -211,17 +211,17 @@ class Counters:
         }
 
     def reported(self, event: str) -> None:
-        """Count a line of the log if it is one of `DAMAGE`."""
+        """Count a log event of `DAMAGE`."""
         if event in self.storage_damage:
             self.storage_damage[event] += 1
 
     def compacted(self, seconds: float) -> None:
-        """Count a compaction that came to its end."""
+        """Count a finished compaction."""
         self.log_compactions += 1
         self.log_compaction_seconds.observe(seconds)
 
     def observe(self, observation: Observation) -> None:
-        """Count what happened to a group; a consumer of the fan-out."""
+        """Count an observation; an observer of the fan-out."""
         match observation:
             case RebalanceEvent():
                 self._rebalanced(observation)

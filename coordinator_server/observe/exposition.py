@@ -1,7 +1,7 @@
-"""The text of a scrape, made in slices so that no heartbeat waits long for it.
+"""Generates the text of a scrape in slices, so that heartbeats do not wait for it.
 
-The families of the process come from prometheus_client, those of single groups are written by hand:
-10,000 series take prometheus_client ten times as long, and nobody has a turn meanwhile.
+prometheus_client formats the families of the process. The series of single groups have their own
+formatter: prometheus_client takes ten times as long for 10,000 series, in a single slice.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 SLICE_SECONDS: Final = 0.002
-"""After how much work others get their turn; a piece that is begun is ended first."""
+"""Duration of a slice; a started piece is completed first."""
 
-MOST_PAUSE_SECONDS: Final = 0.05
-"""They have the loop for twice as long as the slice took, but no longer than this."""
+MAX_PAUSE_SECONDS: Final = 0.05
+"""Longest pause after a slice; the pause is twice as long as the slice."""
 
-SAMPLES_AT_ONCE: Final = 100
-"""Samples of one piece; they take prometheus_client less than a millisecond."""
+PIECE_SAMPLES: Final = 100
+"""Samples per piece, which take prometheus_client less than a millisecond."""
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -30,7 +30,7 @@ def _nothing() -> Iterator[None]:
 
 
 class Exposition:
-    """Makes what `/metrics` answers."""
+    """Generates the response of `/metrics`."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class Exposition:
         prepare: Callable[[], Iterable[None]] = _nothing,
         groups: Callable[[], Iterable[str]] = tuple,
     ) -> None:
-        """Make it of several parts.
+        """Combine several sources.
 
         Args:
             registry: the families of the process.
-            prepare: work to be done before they are collected, in small steps.
+            prepare: work before the collection, in small steps.
             groups: the text of the series of single groups, in small pieces.
         """
         self._registry = registry
@@ -51,7 +51,7 @@ class Exposition:
         self._turn = asyncio.Lock()
 
     async def scrape(self) -> Sequence[bytes]:
-        """The whole text, in as many parts as slices were needed; one scrape at a time."""
+        """The text, one part per slice; only one scrape runs at a time."""
         async with self._turn:
             slices: list[bytes] = []
             pieces: list[str] = []
@@ -61,8 +61,8 @@ class Exposition:
                 if perf_counter() - began > SLICE_SECONDS:
                     slices.append("".join(pieces).encode())
                     pieces.clear()
-                    # On a busy machine slices take long, and others need their time all the more.
-                    await asyncio.sleep(min(2 * (perf_counter() - began), MOST_PAUSE_SECONDS))
+                    # Slices take longer on a busy machine, and so do the pauses.
+                    await asyncio.sleep(min(2 * (perf_counter() - began), MAX_PAUSE_SECONDS))
                     began = perf_counter()
             slices.append("".join(pieces).encode())
             return [part for part in slices if part]
@@ -75,8 +75,8 @@ class Exposition:
         yield from self._groups()
 
 
-class _One(Collector):
-    """What prometheus_client takes for a registry, with one family in it."""
+class _SingleFamily(Collector):
+    """A registry with one family, for generate_latest."""
 
     def __init__(self, family: Metric) -> None:
         self._family = family
@@ -86,10 +86,10 @@ class _One(Collector):
 
 
 def family_text(family: Metric) -> Iterator[str]:
-    """The lines of a family, a hundred samples at a time; its head is there once."""
+    """The lines of a family in pieces of samples; only the first has HELP and TYPE."""
     samples = family.samples
-    for start in range(0, max(len(samples), 1), SAMPLES_AT_ONCE):
+    for start in range(0, max(len(samples), 1), PIECE_SAMPLES):
         part = Metric(family.name, family.documentation, family.type, family.unit)
-        part.samples = samples[start : start + SAMPLES_AT_ONCE]
-        text = generate_latest(_One(part)).decode()
+        part.samples = samples[start : start + PIECE_SAMPLES]
+        text = generate_latest(_SingleFamily(part)).decode()
         yield text if start == 0 else text.split("\n", 2)[2]

@@ -1,4 +1,4 @@
-"""One observation goes to every observer; none of them can disturb the others or the group."""
+"""Passes observations to all observers and isolates their failures."""
 
 import contextlib
 from asyncio import CancelledError
@@ -11,20 +11,20 @@ OnFailure = Callable[[Observer, BaseException], None]
 
 
 class Fanout:
-    """Hands observations on, in order, on the event loop. It never raises."""
+    """Passes observations on in order, on the event loop; never raises."""
 
     def __init__(self, observers: Iterable[Observer], on_failure: OnFailure) -> None:
         """Make a fan-out.
 
         Args:
-            observers: what is called with every observation; it must not block.
-            on_failure: is told when an observer raised; what it raises itself is dropped.
+            observers: called with every observation; they must not block.
+            on_failure: called when an observer raised; its own exceptions are dropped.
         """
         self._observers = tuple(observers)
         self._on_failure = on_failure
 
     def publish(self, observation: Observation) -> None:
-        """Hand an observation to every observer."""
+        """Pass an observation to every observer."""
         for observer in self._observers:
             try:
                 observer(observation)

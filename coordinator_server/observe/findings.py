@@ -1,6 +1,6 @@
-"""What is found in the rebalances of a group: who flaps, whether it is a storm, the likely cause.
+"""Finds flapping members and rebalance storms in the rebalances of a group, with the likely cause.
 
-Pure: rebalances come in with their times, findings go out.
+The functions are pure.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,14 +20,14 @@ from coordinator_server.group.rebalance_events import (
 
 
 class FindingKind(StrEnum):
-    """What was found."""
+    """Kinds of findings."""
 
     FLAPPING_MEMBER = "flapping_member"
     REBALANCE_STORM = "rebalance_storm"
 
 
 class Subject(StrEnum):
-    """By what the incidents belong together; the narrower first."""
+    """The attribute that incidents have in common, the most specific first."""
 
     MEMBER = "member"
     INSTANCE = "instance"
@@ -36,7 +36,7 @@ class Subject(StrEnum):
 
 
 class LikelyCause(StrEnum):
-    """What most of the incidents speak for."""
+    """Likely causes."""
 
     SESSION_TIMEOUT = "session_timeout"
     POLL_INTERVAL = "poll_interval"
@@ -47,13 +47,13 @@ class LikelyCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Somebody flaps, or a group does not come to rest."""
+    """A flapping member, client or host, or a rebalance storm of a group."""
 
     kind: FindingKind
     group_id: str
     subject: Subject
     value: str
-    """Of the subject: the client id, the host, the member id or the instance id."""
+    """The member id, instance id, client id or host."""
     count: int
     """Rebalances within the window."""
     window_ms: int
@@ -62,38 +62,38 @@ class Finding:
     last_ms: int
     likely_cause: LikelyCause
     sentence: str
-    """What was seen and what to do about it."""
+    """Description for people, with advice."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlappingLimits:
-    """From when on it is flapping."""
+    """Thresholds of findings."""
 
     window_ms: int = 600_000
     max_by_one: int = 5
-    """More rebalances than this by the same culprit within the window are flapping."""
+    """A culprit with more rebalances than this within the window is flapping."""
     max_of_group: int = 10
-    """More rebalances than this within the window are a storm, whoever caused them."""
+    """A group with more rebalances than this within the window has a storm."""
 
 
 class Incident(NamedTuple):
-    """A rebalance, or a sign of why there are so many."""
+    """A rebalance, or another event that indicates a cause."""
 
     at_ms: int
     parties: tuple[tuple[Culprit, LikelyCause | None], ...]
-    """Whose doing it was, each once, and what it speaks for."""
+    """Each culprit once, with the cause that its rounds indicate."""
     is_rebalance: bool
     sequence: int = NOT_WRITTEN
-    """Its number in the log, if it is there."""
+    """Sequence of the rebalance in the log."""
 
 
 Elsewhere = Callable[[str, str], bool]
-"""Whether a group has a member now that is not on a host."""
+"""Returns whether a group currently has a member that is not on a host."""
 
 MAX_PAST_FINDINGS: Final = 5
 
-POLL_TIMEOUT_WORDS: Final = "poll timeout has expired"
-"""What the Java client says when it leaves because its application did not poll (KIP-800)."""
+POLL_TIMEOUT_REASON: Final = "poll timeout has expired"
+"""Part of the leave reason of the Java client after max.poll.interval.ms (KIP-800)."""
 
 _SIGNS = {
     RebalanceReason.SESSION_EXPIRED: LikelyCause.SESSION_TIMEOUT,
@@ -103,20 +103,20 @@ _SIGNS = {
 }
 
 _ADVICE = {
-    LikelyCause.SESSION_TIMEOUT: "its sessions expire: look for pauses, crashes or a bad network, "
-    "or raise session.timeout.ms",
-    LikelyCause.POLL_INTERVAL: "it works longer than it may between two polls: lower "
+    LikelyCause.SESSION_TIMEOUT: "its sessions expire: check for long pauses, crashes and "
+    "network problems, or raise session.timeout.ms",
+    LikelyCause.POLL_INTERVAL: "it takes too long between two polls: lower "
     "max.poll.records or raise max.poll.interval.ms",
-    LikelyCause.RESTART: "it leaves and comes back: look for a deployment or a crash loop, and "
-    "give it a group.instance.id so that restarts cost no rebalance",
-    LikelyCause.DIFFERING_PROTOCOLS: "it says something else each time it joins, or speaks other "
-    "protocols than the rest: let all members subscribe to and be configured with the same",
-    LikelyCause.UNKNOWN: "nothing it said or did tells why: look at its own log",
+    LikelyCause.RESTART: "it leaves and returns: check for a deployment or a crash loop, and "
+    "set group.instance.id so that restarts cause no rebalance",
+    LikelyCause.DIFFERING_PROTOCOLS: "its subscription changes at every join, or its protocols "
+    "differ from those of other members: configure all members with the same ones",
+    LikelyCause.UNKNOWN: "the coordinator knows no cause: read the client's log",
 }
 
 
 def incident_of(event: RebalanceEvent) -> Incident:
-    """A rebalance that has ended."""
+    """The incident of a finished rebalance."""
     return Incident(event.ended_ms, _parties(event), True, event.sequence)
 
 
@@ -132,7 +132,7 @@ def _parties(event: RebalanceEvent) -> tuple[tuple[Culprit, LikelyCause | None],
 
 
 def _sign(entry: Round) -> LikelyCause | None:
-    if entry.client_reason is not None and POLL_TIMEOUT_WORDS in entry.client_reason:
+    if entry.client_reason is not None and POLL_TIMEOUT_REASON in entry.client_reason:
         return LikelyCause.POLL_INTERVAL
     return _SIGNS.get(entry.reason)
 
@@ -140,9 +140,9 @@ def _sign(entry: Round) -> LikelyCause | None:
 def find(
     group_id: str, incidents: list[Incident], limits: FlappingLimits, is_elsewhere: Elsewhere
 ) -> list[Finding]:
-    """Who flaps, by the narrowest subject that explains it, and whether it is a storm.
+    """Find flapping members by the most specific subject, and a rebalance storm.
 
-    A host that all have in common explains nothing.
+    A host that all members share is not a finding.
     """
     found: list[Finding] = []
     flapping: list[_Case] = []
@@ -177,15 +177,15 @@ def _storm(
     client = _commonest_client(rebalances)
     about = _Case(FindingKind.REBALANCE_STORM, group_id, Subject.CLIENT, client)
     of_client = {c for i in rebalances for c, _ in i.parties if c.client_id == client}
-    # What to do about that client is said already where it is a finding of its own.
+    # If the client has a finding of its own, that one already contains the advice.
     is_advised = any(case.concerns(culprit) for case in flapping for culprit in of_client)
     times = [incident.at_ms for incident in rebalances]
     signs = Counter(sign for i in incidents for _, sign in i.parties if sign is not None)
     return _finding(about, times, signs, limits, is_advised=is_advised)
 
 
-_PLACES = {Subject.MEMBER: 0, Subject.INSTANCE: 1, Subject.CLIENT: 2, Subject.HOST: 3}
-"""Of a subject in a culprit."""
+_CULPRIT_FIELDS = {Subject.MEMBER: 0, Subject.INSTANCE: 1, Subject.CLIENT: 2, Subject.HOST: 3}
+"""Index of each subject in a Culprit."""
 
 
 class _Case(NamedTuple):
@@ -196,12 +196,12 @@ class _Case(NamedTuple):
 
     def concerns(self, culprit: Culprit) -> bool:
         """Whether an incident of this culprit belongs to the case."""
-        return culprit[_PLACES[self.subject]] == self.value
+        return culprit[_CULPRIT_FIELDS[self.subject]] == self.value
 
 
 def _by(subject: Subject, incidents: list[Incident]) -> dict[str, list[int]]:
-    """The numbers of the rebalances of each value of a subject, once each."""
-    place = _PLACES[subject]
+    """Indexes of the rebalances by value of a subject."""
+    place = _CULPRIT_FIELDS[subject]
     by_value: dict[str, list[int]] = {}
     for number, incident in enumerate(incidents):
         for culprit, _ in incident.parties if incident.is_rebalance else ():
@@ -216,12 +216,12 @@ def _by(subject: Subject, incidents: list[Incident]) -> dict[str, list[int]]:
 
 
 Signs = dict[str, dict[LikelyCause, int]]
-"""How often each cause was spoken for, by the value of a subject."""
+"""Number of indications of each cause, by value of a subject."""
 
 
 def _signs_by(subject: Subject, incidents: list[Incident]) -> Signs:
-    """Of everything that happened, a rebalance or not."""
-    place = _PLACES[subject]
+    """Indications from all incidents, including those that are not rebalances."""
+    place = _CULPRIT_FIELDS[subject]
     by_value: Signs = {}
     for incident in incidents:
         for culprit, sign in incident.parties:
@@ -264,10 +264,9 @@ def _finding(
 
 
 def _likely_cause(signs: Mapping[LikelyCause, int], count: int) -> LikelyCause:
-    """What most signs speak for; of as many the first of `LikelyCause`.
+    """The cause with the most indications; of equal ones the first of `LikelyCause`.
 
-    A sign or two among many rebalances, of members that just joined, explain nothing; that one
-    member was refused for its protocols does.
+    A few indications among many rebalances are not sufficient, except for refused protocols.
     """
     likely = max(LikelyCause, key=lambda cause: signs.get(cause, 0))
     times = signs.get(likely, 0)
@@ -277,26 +276,26 @@ def _likely_cause(signs: Mapping[LikelyCause, int], count: int) -> LikelyCause:
 
 
 _SIGNS_TO_COUNT: Final = 3
-"""One sign is needed for so many rebalances."""
+"""Rebalances per indication at most."""
 
 
 def _sentence(case: _Case, count: int, window_ms: int, cause: LikelyCause | None) -> str:
     minutes = "1 minute" if window_ms == 60_000 else f"{window_ms / 60_000:g} minutes"
-    who = f"{case.subject.value} {case.value.removeprefix('/')!r}"
+    subject = f"{case.subject.value} {case.value.removeprefix('/')!r}"
     advice = "" if cause is None else f"; {_ADVICE[cause]}"
     if case.kind is FindingKind.REBALANCE_STORM:
-        told = f"group {case.group_id!r} rebalanced {count} times within {minutes}, most often "
-        return f"{told}because of {who}{advice}."
-    told = f"{who} made group {case.group_id!r} rebalance {count} times within {minutes}"
-    return f"{told}{advice}."
+        times = f"group {case.group_id!r} rebalanced {count} times within {minutes}, most often "
+        return f"{times}because of {subject}{advice}."
+    text = f"{subject} made group {case.group_id!r} rebalance {count} times within {minutes}"
+    return f"{text}{advice}."
 
 
 def find_past(
     group_id: str, incidents: list[Incident], limits: FlappingLimits, is_elsewhere: Elsewhere
 ) -> list[Finding]:
-    """The same of every window there was, the latest first: each who and each storm once.
+    """Findings of all past windows, the latest first, each subject and each storm once.
 
-    `incidents` are the oldest first. A window that is looked at ends with a rebalance.
+    `incidents` are ordered from the oldest. Each window ends with a rebalance.
     """
     found: dict[tuple[FindingKind, Subject, str], Finding] = {}
     least = min(limits.max_by_one, limits.max_of_group)
@@ -312,7 +311,7 @@ def find_past(
             continue
         last_ms = max(finding.last_ms for finding in here)
         if last_ms < times[end - 1]:
-            # Others went on: the window that ends with the last of these has more of them.
+            # Other rebalances followed; the window that ends with `last_ms` contains more of these.
             end = bisect_right(times, last_ms)
             continue
         for finding in here:
@@ -322,6 +321,6 @@ def find_past(
 
 
 def key_of(finding: Finding) -> tuple[FindingKind, Subject, str]:
-    """What makes it the same finding at another time; of a storm the commonest client varies."""
+    """The identity of a finding over time; the client of a storm may change."""
     is_storm = finding.kind is FindingKind.REBALANCE_STORM
     return finding.kind, finding.subject, "" if is_storm else finding.value

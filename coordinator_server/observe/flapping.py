@@ -1,7 +1,4 @@
-"""Members that make their group rebalance again and again, storms of rebalances, and why.
-
-Remembers what `findings.find` is asked about; the time it is asked at is a function given.
-"""
+"""Keeps the recent rebalances of groups, in which `findings` looks for flapping and storms."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -31,14 +28,14 @@ from coordinator_server.observe.findings import (
 from coordinator_server.observe.timeline import Past
 
 MAX_INCIDENTS: Final = 200
-"""Of a group; older ones are forgotten."""
+"""Most remembered incidents of a group."""
 MAX_SIGNS: Final = 50
-"""Of a group; signs that no rebalance has."""
+"""Most remembered indications of a group that are not rebalances."""
 MAX_GROUPS: Final = 1_000
 
 
 class Flapping:
-    """Remembers the rebalances within the window, by group; bounded."""
+    """Remembers a bounded number of rebalances within the window, by group."""
 
     def __init__(
         self,
@@ -47,9 +44,9 @@ class Flapping:
         past: Past = lambda _group_id: (),
         is_elsewhere: Elsewhere = lambda _group_id, _host: False,
     ) -> None:
-        """`wall_ms` tells the time that findings are asked for, `past` what was before the start.
+        """`wall_ms` is the clock; `past` returns the rebalances in the log.
 
-        A group is looked up there when the first is heard of it, or somebody asks for it.
+        A group's past is read at its first event or query.
         """
         self._wall_ms = wall_ms
         self._past = past
@@ -57,10 +54,10 @@ class Flapping:
         self._limits = limits or FlappingLimits()
         self._groups: OrderedDict[str, list[Incident]] = OrderedDict()
         self._signs: OrderedDict[str, list[Incident]] = OrderedDict()
-        """Beyond the window too: no log has them."""
+        """Also from before the window, because the log does not contain them."""
 
     def observe(self, observation: Observation) -> None:
-        """Remember what happened; a consumer of the fan-out."""
+        """Remember an observation; an observer of the fan-out."""
         match observation:
             case RebalanceEvent():
                 incident = incident_of(observation)
@@ -90,7 +87,7 @@ class Flapping:
             before = [] if incident.sequence == FIRST_SEQUENCE else self._recalled(group_id)
             incidents = self._groups[group_id] = before
         if incident.sequence != NOT_WRITTEN and incident in incidents:
-            return  # the log had it before it was told of
+            return  # already read from the log
         incidents.append(incident)
         del incidents[:-MAX_INCIDENTS]
         self._groups.move_to_end(group_id)
@@ -98,27 +95,27 @@ class Flapping:
             self._groups.popitem(last=False)
 
     def _recalled(self, group_id: str) -> list[Incident]:
-        """The rebalances within the window that the log has."""
+        """The rebalances within the window that the log contains."""
         oldest = self._wall_ms() - self._limits.window_ms
         latest = islice(reversed(self._past(group_id)), MAX_INCIDENTS)
         recent = takewhile(lambda event: event.ended_ms >= oldest, latest)
         return [incident_of(event) for event in recent][::-1]
 
     def each(self) -> Iterator[list[Finding]]:
-        """What is found of the groups, one after the other: there may be many."""
+        """Yield the findings of one group after the other."""
         for group_id in list(self._groups):
-            # Forgotten meanwhile: nothing is recalled for it.
+            # The group may have been forgotten meanwhile.
             if group_id in self._groups:
                 yield self._of(group_id)
 
     def findings(self, group_id: str | None = None) -> list[Finding]:
-        """What is found of a group, or of all; the most rebalances first."""
+        """The findings of a group, or of all groups; the most rebalances first."""
         each = self.each() if group_id is None else [self._of(group_id)]
         found = [finding for findings in each for finding in findings]
         return sorted(found, key=lambda finding: -finding.count)
 
     def past_findings(self, group_id: str, events: Sequence[RebalanceEvent]) -> list[Finding]:
-        """What was found of a group while these were its latest, and is not found now."""
+        """Findings in past windows of `events` that are not current findings."""
         now = {key_of(finding) for finding in self._of(group_id)}
         incidents = [incident_of(event) for event in events] + self._signs.get(group_id, [])
         incidents.sort(key=lambda incident: incident.at_ms)

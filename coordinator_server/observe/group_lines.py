@@ -1,4 +1,4 @@
-"""What happens to groups, as lines of the server's own log."""
+"""Writes observations of groups to the server's log."""
 
 import logging
 from typing import Final
@@ -22,28 +22,28 @@ from coordinator_server.observe.log import get_logger, json_lines
 from coordinator_server.observe.rebalance_lines import rebalance_line
 
 MAX_LISTED: Final = 20
-"""Members listed in one line; the JSON API has them all."""
+"""Most members in one line; the JSON API lists all."""
 
 
 class GroupLines:
-    """Writes a line about everything that happens to groups.
+    """Writes a line for each observation.
 
-    What it depends on of the settings is looked up when it is made, not for every line.
+    The constructor reads the settings, so that lines do not.
     """
 
     def __init__(self, level: str | None = None) -> None:
         """`level`: see `log.get_logger`."""
         self.set_level(level)
-        self._by_hand = json_lines()
+        self._json_lines = json_lines()
 
     def set_level(self, level: str | None) -> None:
         """Write lines from this level on."""
         self._logger = get_logger(level).bind()
-        self._tells_all = self._logger.is_enabled_for(logging.DEBUG)
-        self._tells_rebalances = self._logger.is_enabled_for(logging.INFO)
+        self._logs_debug = self._logger.is_enabled_for(logging.DEBUG)
+        self._logs_info = self._logger.is_enabled_for(logging.INFO)
 
     def observe(self, observation: Observation) -> None:
-        """Write about an observation; a consumer of the fan-out."""
+        """Write the line of an observation; an observer of the fan-out."""
         match observation:
             case RebalanceEvent():
                 self._rebalance(observation)
@@ -51,16 +51,16 @@ class GroupLines:
                 self._logger.info("member_removed", **removal_form(observation))
             case OffsetsRemoved():
                 self._logger.info("offsets_removed", **offsets_removed_form(observation))
-            case RebalanceStarted() if self._tells_all:
+            case RebalanceStarted() if self._logs_debug:
                 self._logger.debug("rebalance_started", **started_form(observation))
-            case Refused() if self._tells_all:
+            case Refused() if self._logs_debug:
                 self._logger.debug("refused", **refused_form(observation))
 
     def _rebalance(self, event: RebalanceEvent) -> None:
-        if not self._tells_rebalances:
+        if not self._logs_info:
             return
-        if self._by_hand is None:
+        if self._json_lines is None:
             self._logger.info("rebalance", **rebalance_form(event, MAX_LISTED))
             return
-        writer, node_id = self._by_hand
+        writer, node_id = self._json_lines
         writer.write(rebalance_line(event, MAX_LISTED, node_id))

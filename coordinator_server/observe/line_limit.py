@@ -27,7 +27,7 @@ class LineLimiter:
     def __init__(self, report: Callable[..., None], now_ms: Callable[[], int]) -> None:
         self._report = report
         self._now_ms = now_ms
-        self._places: dict[tuple[str, str, str], _Place] = {}
+        self._places: dict[tuple[str, str, str], _Position] = {}
         self._of_kind: dict[tuple[str, str], tuple[int, int]] = {}
         """When the current second of a kind began, and its lines since then."""
 
@@ -39,7 +39,7 @@ class LineLimiter:
         if place is None:
             if len(self._places) >= MOST_HOSTS:
                 key = (event, kind, "other hosts")
-            place = self._places.setdefault(key, _Place())
+            place = self._places.setdefault(key, _Position())
         if now_ms < place.quiet_until_ms or not self._has_room(event, kind, now_ms):
             place.suppressed += 1
             return
@@ -78,7 +78,7 @@ class LineLimiter:
         return True
 
 
-class _Place:
+class _Position:
     """Lines of one kind about one host."""
 
     __slots__ = ("quiet_until_ms", "suppressed")

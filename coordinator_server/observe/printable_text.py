@@ -1,22 +1,21 @@
-"""How errors of the system, and texts of clients, are told to people."""
+"""Makes errors of the system and texts from clients printable."""
 
 from typing import Final
 
-_ASTRAL: Final = 0x10000
+_FIRST_ASTRAL: Final = 0x10000
 
 
-def words(error: Exception) -> str:
-    """What an operator reads of it: no numbers of the system's errors."""
+def error_text(error: Exception) -> str:
+    """The message of an error, without the errno of an OSError."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def printable(text: str) -> str:
-    """A text with escapes in place of characters that control a terminal or the order of writing.
+    """Escape characters that control a terminal, end a line or change the writing direction.
 
-    Clients choose their ids: an escape sequence would reach the terminal, a line end would make
-    lines of its own, and U+202E would turn what follows round.
+    Clients choose their ids, which may contain escape sequences, line ends or U+202E.
     """
     if text.isprintable():
         return text
@@ -24,7 +23,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(document: str) -> str:
-    """JSON in one line in which every such character is escaped as JSON has it."""
+    """Escape the same characters in a one-line JSON document, with JSON's escapes."""
     if document.isprintable():
         return document
     return "".join([c if c.isprintable() else _json_escaped(c) for c in document])
@@ -36,7 +35,7 @@ def _escaped(character: str) -> str:
 
 def _json_escaped(character: str) -> str:
     code = ord(character)
-    if code < _ASTRAL:
+    if code < _FIRST_ASTRAL:
         return f"\\u{code:04x}"
-    code -= _ASTRAL
+    code -= _FIRST_ASTRAL
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

@@ -1,4 +1,4 @@
-"""The latest refused requests of every group: why a member got an error, and how often."""
+"""Keeps the latest refused requests of each group, with their reason and count."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,21 +14,21 @@ from coordinator_server.group.rebalance_events import (
 )
 
 MAX_REFUSALS = 50
-"""Kinds of refusals that are kept of a group."""
+"""Most kinds of refusals of a group."""
 MAX_GROUPS = 1_000
 MAX_REMOVED = 50
-"""Members of a group that are remembered after they were removed."""
+"""Most remembered removed members of a group."""
 
-Place = tuple[str, str, str, str]
-"""API, rule, member id and detail: what is equal in these is one refusal that happened again."""
+RefusalKey = tuple[str, str, str, str]
+"""API, rule, member id and detail; refusals with the same key are counted together."""
 
 UNKNOWN_MEMBER: Final = "member_unknown"
 _SUFFIX: Final = len("-00000000-0000-0000-0000-000000000000")
-"""What a member id has after the client id, or the instance id."""
+"""Length of the suffix of a generated member id."""
 
 
 class Removed(NamedTuple):
-    """A member that is gone."""
+    """A removed member."""
 
     at_ms: int
     """Wall-clock milliseconds."""
@@ -38,22 +38,22 @@ class Removed(NamedTuple):
 
 @dataclass(slots=True)
 class Refusal:
-    """A refused request, and equal ones that followed."""
+    """A refused request and equal ones that followed."""
 
     first: Refused
     count: int
     at_ms: int
-    """When it was refused last (wall-clock milliseconds); `first.at_ms` is the first time."""
+    """Time of the last one (wall-clock milliseconds); `first.at_ms` is the first."""
     member: Culprit
-    """Who was refused last."""
+    """Sender of the last one."""
     detail: str
-    """The last one's."""
+    """Detail of the last one."""
     removed: Removed | None = None
-    """When and why that member was removed from the group, if that is known."""
+    """Removal of that member from the group, if it is known."""
 
 
 class Refusals:
-    """Refused requests by group, equal ones folded, bounded in both directions."""
+    """A bounded number of refused requests by group; equal ones share an entry."""
 
     def __init__(
         self,
@@ -62,15 +62,15 @@ class Refusals:
         max_refusals: int = MAX_REFUSALS,
         max_groups: int = MAX_GROUPS,
     ) -> None:
-        """Keep `max_refusals` of each of the `max_groups` groups that refused last."""
+        """Keep `max_refusals` of each of the `max_groups` groups with the latest refusals."""
         self._wall_ms = wall_ms
         self._max_refusals = max_refusals
         self._max_groups = max_groups
-        self._groups: OrderedDict[str, OrderedDict[Place, Refusal]] = OrderedDict()
+        self._groups: OrderedDict[str, OrderedDict[RefusalKey, Refusal]] = OrderedDict()
         self._removed: OrderedDict[str, OrderedDict[str, Removed]] = OrderedDict()
 
-    def fold(self, group_id: str, place: Place, at_ms: int) -> bool:
-        """Count a refusal if it is known; a flood of equal ones costs no more than this."""
+    def fold(self, group_id: str, place: RefusalKey, at_ms: int) -> bool:
+        """Count a refusal if its key is known; return whether it is."""
         group = self._groups.get(group_id)
         kind = _kind(place)
         known = None if group is None else group.get(kind)
@@ -85,7 +85,7 @@ class Refusals:
         return True
 
     def observe(self, observation: Observation) -> None:
-        """Remember a refusal, or who is gone; a consumer of the fan-out."""
+        """Remember a refusal or a removed member; an observer of the fan-out."""
         match observation:
             case Refused():
                 self._refused(observation)
@@ -115,7 +115,7 @@ class Refusals:
             self._removed.popitem(last=False)
 
     def _explain(self, group_id: str, refusal: Refusal) -> None:
-        """Only the removal tells client and host of a member that the group does not know."""
+        """Add the removal of a member, which has the client and host of an unknown member."""
         group = self._removed.get(group_id)
         refusal.removed = None if group is None else group.get(refusal.member.member_id)
         if refusal.removed is not None:
@@ -126,20 +126,20 @@ class Refusals:
         return list(reversed(self._groups.get(group_id, OrderedDict()).values()))
 
 
-def place_of(refused: Refused) -> Place:
-    """What makes a refusal equal to another one of its group."""
+def place_of(refused: Refused) -> RefusalKey:
+    """The key of a refusal."""
     member_id = "" if refused.of_all else refused.member.member_id
     return refused.api, refused.rule, member_id, refused.detail
 
 
-def _kind(place: Place) -> Place:
-    """A client that comes back as a new member each time is one who is unknown, not many."""
+def _kind(place: RefusalKey) -> RefusalKey:
+    """Unknown members of the same client share a key, because they are one returning client."""
     api, rule, member_id, _ = place
     return (api, rule, _client_of(member_id), "") if rule == UNKNOWN_MEMBER else place
 
 
 def _client_of(member_id: str) -> str:
-    """A member id without what the server added to the client id to make it."""
+    """The client id or instance id in a generated member id."""
     suffix = member_id[-_SUFFIX:]
-    is_made_here = len(suffix) == _SUFFIX and suffix[0] == "-" and suffix.count("-") == 5
-    return member_id[:-_SUFFIX] if is_made_here else member_id
+    is_generated = len(suffix) == _SUFFIX and suffix[0] == "-" and suffix.count("-") == 5
+    return member_id[:-_SUFFIX] if is_generated else member_id

@@ -1,4 +1,4 @@
-"""The parts' own settings, as they follow from the configuration of the server."""
+"""Derives the settings of single components from the configuration."""
 
 from pathlib import Path
 
@@ -13,10 +13,9 @@ from coordinator_server.storage.segments.cleaner import CleanerSettings
 
 
 def admin_token(config: Config) -> str | None:
-    """The token of the settings or of the file they name, None if there is none.
+    """The token from the settings or the token file, None if there is none.
 
-    Raises ValueError, with the setting in it, for a file that cannot be read, is no text, has no
-    token in it or is too large.
+    Raises ValueError, naming the setting, if the file is unreadable, too large or has no token.
     """
     if not config.admin_token_file:
         return config.admin_token or None
@@ -27,7 +26,7 @@ def admin_token(config: Config) -> str | None:
 
 
 def client_memory(config: Config) -> MemoryBudget:
-    """The memory that the data of all clients may take."""
+    """The memory budget for client data."""
     limit = config.queued_max_request_bytes
     if limit < 0:
         return MemoryBudget()
@@ -50,7 +49,7 @@ def limits(config: Config, max_append_bytes: int) -> Limits:
 
 
 def flapping_limits(config: Config) -> FlappingLimits:
-    """The settings from which on rebalances are too many."""
+    """The thresholds of flapping and storms."""
     return FlappingLimits(
         window_ms=config.rebalance_flapping_window_ms,
         max_by_one=config.rebalance_flapping_max_rebalances,
@@ -59,7 +58,7 @@ def flapping_limits(config: Config) -> FlappingLimits:
 
 
 def group_choice(config: Config) -> GroupChoice:
-    """The settings that say which groups have series."""
+    """The selection of groups with their own series."""
     return GroupChoice(
         allow=config.metrics_groups_allow,
         deny=config.metrics_groups_deny,

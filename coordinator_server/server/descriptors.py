@@ -1,12 +1,12 @@
-"""Shares out the files that the process may open (`ulimit -n`): no client takes them all."""
+"""Divides the open file limit of the process (`ulimit -n`) among its users."""
 
 import resource
 from typing import Final, NamedTuple
 
 FILES_PER_PARTITION: Final = 2
-"""Of the coordinator: the active segment, and a closed one; compaction leaves few of these."""
+"""The active segment of a coordinator partition and a closed one."""
 JOURNAL_FILES: Final = 16
-"""Files of the journal, and those that are open for a moment: checkpoints, directories."""
+"""Files of the journal, and briefly open ones such as checkpoints and directories."""
 SPARE_FILES: Final = 32
 """For the interpreter, the event loop, listeners and modules."""
 MOST_TOPIC_FILES: Final = 4_096
@@ -16,14 +16,14 @@ UNLIMITED: Final = 1 << 30
 
 
 class FileBudget(NamedTuple):
-    """How many files may be open for what."""
+    """Open file limits by user."""
 
     limit: int
     coordinator: int
     """The coordinator's logs and the journal."""
     http: int
     topics: int
-    """Segments of topics that are open at once; all others are opened when they are used."""
+    """Open segments of topics; others are opened when they are used."""
     connections: int
 
 
@@ -32,22 +32,22 @@ _FEWEST: Final = FEWEST_TOPIC_FILES + FEWEST_CONNECTIONS
 
 
 def open_file_limit() -> int:
-    """How many files this process may open."""
+    """The open file limit of this process."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return UNLIMITED if limit == resource.RLIM_INFINITY else limit
 
 
 def file_budget(limit: int, partitions: int, http_connections: int, workers: int = 1) -> FileBudget:
-    """Share out a limit, which each worker has. Raises ValueError if it is too low.
+    """Divide the limit of a worker, which opens the logs of its own partitions only.
 
-    A worker opens the logs of its own share of the partitions only.
+    Raises ValueError if the limit is too low.
     """
     partitions = -(-partitions // workers)
     coordinator = FILES_PER_PARTITION * partitions + JOURNAL_FILES
     needed = coordinator + SPARE_FILES + _FEWEST_HTTP + _FEWEST
     if limit < needed:
         raise ValueError(
-            f"the process may open {limit} files, and needs at least {needed} for {partitions} "
+            f"the process may open {limit} files but needs at least {needed} for {partitions} "
             "partitions of __consumer_offsets: raise the limit (ulimit -n, LimitNOFILE= of "
             "systemd, --ulimit nofile= of docker), or lower offsets.topic.num.partitions"
         )
@@ -57,6 +57,6 @@ def file_budget(limit: int, partitions: int, http_connections: int, workers: int
     return FileBudget(limit, coordinator, http, topics, left - topics)
 
 
-def front_connections(limit: int, wanted: int, workers: int) -> int:
-    """HTTP connections that a supervisor may have: each may ask all workers at once."""
+def proxy_connections(limit: int, wanted: int, workers: int) -> int:
+    """HTTP connections of a supervisor; each may need a connection to every worker."""
     return max(min(wanted, (limit - SPARE_FILES) // (2 * (1 + workers))), _FEWEST_HTTP)

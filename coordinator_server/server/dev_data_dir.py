@@ -1,7 +1,7 @@
-"""The temporary folder of `run --dev`: gone when its server is, or when the next one starts.
+"""The temporary data directory of `run --dev`, removed at the end of the server.
 
-A server that is killed leaves its folder behind. The next one removes every folder that has our
-name, our user's and a lock file that nobody holds, and nothing else.
+A killed server leaves its directory behind. The next one removes every directory that has the
+prefix, belongs to the same user and has an unlocked lock file.
 """
 
 import fcntl
@@ -16,13 +16,13 @@ from typing import Final
 PREFIX: Final = "coordinator-dev-"
 DATA: Final = "data"
 LOCK: Final = "in-use"
-"""Held as long as the server lives; it has this name only once it is held."""
+"""Lock file of the running server; it gets this name after it has been locked."""
 
 
 @contextmanager
-def data_folder() -> Iterator[Path]:
-    """Where a server may have its data until it ends. Raises OSError."""
-    _remove_left()
+def temporary_data_dir() -> Iterator[Path]:
+    """Create the directory and remove it at the end. Raises OSError."""
+    _remove_abandoned()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     unnamed = folder / f"{LOCK}.new"
     lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -35,15 +35,15 @@ def data_folder() -> Iterator[Path]:
         os.close(lock)
 
 
-def _remove_left() -> None:
-    """Remove what servers have left that were killed."""
+def _remove_abandoned() -> None:
+    """Remove the directories of killed servers."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
-            _remove_if_left(folder)
+            _remove_if_unlocked(folder)
 
 
-def _remove_if_left(folder: Path) -> None:
-    """Raises OSError where somebody holds the lock, or there is none."""
+def _remove_if_unlocked(folder: Path) -> None:
+    """Remove a directory. Raises OSError if its lock is held or missing."""
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
         return
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
@@ -55,7 +55,7 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """The lock goes last: what is interrupted can be gone on with."""
+    """Remove the lock file last, so that another start can continue an interrupted removal."""
     shutil.rmtree(folder / DATA, ignore_errors=True)
     with suppress(OSError):
         if not (folder / DATA).exists():

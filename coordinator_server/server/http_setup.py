@@ -1,4 +1,4 @@
-"""Puts together the HTTP server: imported late, because it takes long to import."""
+"""Makes the HTTP server; imported late because its import is slow."""
 
 from coordinator_server.config import Config
 from coordinator_server.observe.http import HttpServer
@@ -6,13 +6,13 @@ from coordinator_server.observe.http_hosts import AllowedHosts
 from coordinator_server.observe.sources import Sources
 from coordinator_server.observe.sse import EventStream
 from coordinator_server.server.metrics_setup import Figures, make_exposition
-from coordinator_server.server.node_resources import Site
+from coordinator_server.server.node_resources import NodeResources
 from coordinator_server.storage.segments.reporting import Report
 
 
 def make_http(
     config: Config,
-    site: Site,
+    resources: NodeResources,
     sources: Sources,
     figures: Figures,
     events: EventStream,
@@ -20,7 +20,7 @@ def make_http(
     report: Report,
     max_connections: int,
 ) -> HttpServer:
-    """Make the server of `http.listener`, which is set."""
+    """Make the server of `http.listener`, which must be set."""
     address = config.http_listener
     assert address is not None
     return HttpServer(
@@ -30,9 +30,9 @@ def make_http(
         exposition=make_exposition(config, figures),
         events=events,
         token=token,
-        given=site.http_socket,
+        given=resources.http_socket,
         max_connections=max_connections,
-        # A worker is asked by its supervisor, which has looked at the name.
-        hosts=None if site.http_socket else AllowedHosts(config.http_names()),
+        # The supervisor has already checked the Host header of requests to a worker.
+        hosts=None if resources.http_socket else AllowedHosts(config.http_names()),
         report=report,
     )

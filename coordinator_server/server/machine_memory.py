@@ -1,4 +1,4 @@
-"""How much memory this process may use: the machine's, or that of its control group."""
+"""Determines the memory of the machine or of the control group of this process."""
 
 import os
 from pathlib import Path
@@ -8,20 +8,20 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 _OWN_CGROUP: Final = Path("/proc/self/cgroup")
 
 SHARE_OF_CLIENTS: Final = 4
-"""A quarter of the memory is for client data unless the settings say otherwise."""
+"""By default client data may use a quarter of the memory."""
 
 MOST_BY_DEFAULT: Final = 1 << 31
 LEAST_BY_DEFAULT: Final = 1 << 24
 
 
 def default_client_memory(memory: int, workers: int) -> int:
-    """Bytes for the data of all clients of one worker on a machine with so much memory."""
+    """Default budget in bytes for the client data of one worker."""
     for_all = min(memory // SHARE_OF_CLIENTS, MOST_BY_DEFAULT)
     return max(for_all // workers, LEAST_BY_DEFAULT)
 
 
 def available_memory(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> int:
-    """Bytes of memory of the machine, or the limit of a control group if that is less."""
+    """Bytes of memory of the machine, or a smaller limit of a control group."""
     return min([_physical(), *_limits(cgroups, own)])
 
 
@@ -30,7 +30,7 @@ def _physical() -> int:
 
 
 def _limits(cgroups: Path, own: Path) -> list[int]:
-    """The limits of the control groups this process is in, and of those around them."""
+    """The memory limits of the control groups of this process and of their ancestors."""
     found = []
     for line in _text(own).splitlines():
         _, controllers, path = line.split(":", 2)
@@ -40,10 +40,10 @@ def _limits(cgroups: Path, own: Path) -> list[int]:
         if controllers:
             root, name = cgroups / "memory", "memory.limit_in_bytes"
         group = root / path.lstrip("/")
-        # In a container the path is that of the host, and the group itself is mounted as the root.
-        for place in (group, *group.parents):
-            if place == root or root in place.parents:
-                text = _text(place / name).strip()
+        # In a container the path is the host's, and the root of the mount is the group itself.
+        for directory in (group, *group.parents):
+            if directory == root or root in directory.parents:
+                text = _text(directory / name).strip()
                 found += [int(text)] if text.isdecimal() else []
     return [limit for limit in found if limit]
 

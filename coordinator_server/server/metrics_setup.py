@@ -1,4 +1,4 @@
-"""Puts together what `/metrics` tells: which names, of which groups, from where."""
+"""Makes the collectors of `/metrics`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from coordinator_server.observe.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Where the figures come from."""
+    """The sources of the metrics."""
 
     counters: Counters
     status: StatusSource
@@ -45,7 +45,7 @@ class Figures:
 
 
 def make_exposition(config: Config, figures: Figures) -> Exposition:
-    """What writes the metrics that the settings ask for."""
+    """The exposition of the metrics that the settings enable."""
     own = CoordinatorCollector(
         figures.counters,
         figures.status,
@@ -68,5 +68,5 @@ def make_exposition(config: Config, figures: Figures) -> Exposition:
 
 
 def _camel(name: str) -> str:
-    """JOIN_GROUP as Kafka writes it elsewhere: JoinGroup."""
+    """Convert JOIN_GROUP to JoinGroup."""
     return "".join(part.capitalize() for part in name.split("_"))

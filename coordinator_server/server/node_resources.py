@@ -1,4 +1,4 @@
-"""Where a server stands: its share of the data directory, its topics, its addresses."""
+"""Acquires the resources of a node: data directory, topics, addresses."""
 
 import contextlib
 import socket
@@ -23,16 +23,16 @@ from coordinator_server.topics.limits import PartitionLimits
 
 
 class BoundDirectory(Directory, Protocol):
-    """A directory that learns the ports the system has chosen."""
+    """A directory that receives the ports chosen by the operating system."""
 
     def bound(self, listener: str, port: int) -> None:
-        """Tell which port a listener has got."""
+        """Set the port of a listener."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """What is given to a server, and not made by it."""
+class NodeResources:
+    """The resources that a server receives: of a single process or of a worker."""
 
     node_id: int
     share: Share
@@ -41,15 +41,15 @@ class Site:
     catalog: Catalog
     directory: BoundDirectory
     sockets: Mapping[str, list[socket.socket]] | None = None
-    """Of each listener, if they are bound already."""
+    """Bound sockets by listener; None: the server binds them."""
     http_socket: socket.socket | None = None
-    """Where HTTP is served instead of at its address."""
+    """Socket for HTTP instead of the configured address."""
 
 
 def hold(config: Config) -> DataDirectory:
-    """Take the data directory, once nobody has it any more.
+    """Lock the data directory, after waiting for other processes to release it.
 
-    Raises OSError; ValueError for that of another node.
+    Raises OSError; ValueError if it belongs to another node.
     """
     data = DataDirectory(config.log_dirs, node_id=config.node_id, cluster_id=config.cluster_id)
     try:
@@ -61,7 +61,7 @@ def hold(config: Config) -> DataDirectory:
 
 
 def open_catalog(config: Config, ids: Ids, files: Files) -> TopicCatalog:
-    """The topics of a data directory, with those that are declared.
+    """Open the topics of a data directory and create those that the settings declare.
 
     Raises OSError, ValueError, CorruptCatalog, TopicError.
     """
@@ -75,7 +75,7 @@ def open_catalog(config: Config, ids: Ids, files: Files) -> TopicCatalog:
 
 
 def take_over_all(config: Config, shares: Sequence[Share], report: Report, files: Files) -> None:
-    """Give shares, which are all, what earlier ones have left, by the topics that are known.
+    """Recover the journals of earlier shares into the given ones, which cover all partitions.
 
     Raises Unsettled, OSError, CorruptCatalog; ValueError if the catalog is missing.
     """
@@ -84,8 +84,8 @@ def take_over_all(config: Config, shares: Sequence[Share], report: Report, files
     take_over(config.log_dirs, shares, report, files, recovery=recovery, topic_ids=ids)
 
 
-def alone(config: Config, ids: Ids, report: Report) -> Site:
-    """The site of a server that has all to itself.
+def single_process(config: Config, ids: Ids, report: Report) -> NodeResources:
+    """Acquire the resources of a server that runs in a single process.
 
     Raises OSError, ValueError, CorruptCatalog, TopicError.
     """
@@ -96,6 +96,8 @@ def alone(config: Config, ids: Ids, report: Report) -> Site:
         take_over_all(config, [WHOLE], report, files)
         sweep(config.log_dirs)
         directory = StaticDirectory(config.node_id, data.cluster_id, config.advertised())
-        site = Site(config.node_id, WHOLE, data, open_catalog(config, ids, files), directory)
+        resources = NodeResources(
+            config.node_id, WHOLE, data, open_catalog(config, ids, files), directory
+        )
         undo.pop_all()
-    return site
+    return resources

@@ -1,7 +1,7 @@
-"""SIGHUP: settings that can change without a restart are read again.
+"""Reloads settings on SIGHUP.
 
-A terminal that goes away sends SIGHUP too: a server that was started in one stops cleanly then.
-Started with `nohup` it ignores the signal, as every program does.
+A closed terminal sends SIGHUP too, so a server with a terminal stops cleanly instead. A server
+started with `nohup` ignores the signal.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ from typing import Final
 
 from coordinator_server.config import Config, ConfigError
 from coordinator_server.config.model import texts
-from coordinator_server.observe.printable_text import words
+from coordinator_server.observe.printable_text import error_text
 
 RELOADABLE: Final = frozenset({"log.level"})
-"""Settings that are applied at once; others wait for a restart."""
+"""Settings that a reload applies; others need a restart."""
 
 STANDARD_INPUT: Final = 0
 Report = Callable[..., None]
 
 
 class Reloader:
-    """Reads the settings again, from where they came, and applies what can be applied."""
+    """Reads the settings again from their sources and applies the reloadable ones."""
 
     def __init__(
         self,
@@ -32,21 +32,21 @@ class Reloader:
         apply: Callable[[Config], None],
         report: Report,
     ) -> None:
-        """`read` raises ConfigError; `apply` is given settings that differ in `RELOADABLE` only."""
+        """`read` raises ConfigError; `apply` gets settings that differ in `RELOADABLE` only."""
         self._config = config
         self._read = read
         self._apply = apply
         self._report = report
 
     def __call__(self) -> None:
-        """Reload; problems are logged, and everything stays as it was then."""
+        """Reload the settings; if they have problems, log them and change nothing."""
         try:
             read, _ = self._read()
         except ConfigError as error:
             self._report("reload_failed", problems=[str(problem) for problem in error.problems])
             return
         except OSError as error:
-            self._report("reload_failed", problems=[words(error)])
+            self._report("reload_failed", problems=[error_text(error)])
             return
         before, after = texts(self._config), texts(read)
         names = sorted(before.keys() | after.keys())

@@ -1,4 +1,4 @@
-"""Runs one server in this process until it is told to stop."""
+"""Runs a server in this process until a signal stops it."""
 
 import asyncio
 import gc
@@ -15,27 +15,27 @@ from coordinator_server.config import Config
 from coordinator_server.observe import log
 from coordinator_server.server.process_limits import allow_many_files, check_files
 from coordinator_server.server.reload import Reloader, handle_hang_up
-from coordinator_server.server.systemd import told_to_systemd
+from coordinator_server.server.systemd import systemd_notifications
 from coordinator_server.topics.catalog import CorruptCatalog
 from coordinator_server.topics.errors import TopicError
 
 
 class CannotStart(Exception):
-    """The data directory does not fit the settings; the message says what and where."""
+    """The data directory contradicts the settings; the message says what and where."""
 
 
 CUT_OFF_SECONDS: Final = 6.5
-"""After the signal to stop: whatever still runs then ends with the process, such as a hanging disk.
+"""Time after the stop signal at which the process ends even if a disk hangs.
 
-Orchestrators wait 10 seconds. What has been acknowledged is in files; nothing of it is lost.
+Orchestrators wait 10 seconds. Acknowledged data is in files already, so none is lost.
 """
 
-Read = Callable[[], tuple[Config, Sequence[str]]]
-"""Reads the settings once more; raises ConfigError."""
+ReadConfig = Callable[[], tuple[Config, Sequence[str]]]
+"""Reads the settings again; raises ConfigError."""
 
 
-async def until_told(stopping: asyncio.Event, broken: asyncio.Event) -> bool:
-    """Wait until somebody stops the server; False if it has to stop because a task has failed."""
+async def wait_for_stop(stopping: asyncio.Event, broken: asyncio.Event) -> bool:
+    """Wait for a stop; return False if a required task failed."""
     waits = [asyncio.ensure_future(event.wait()) for event in (stopping, broken)]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -45,8 +45,8 @@ async def until_told(stopping: asyncio.Event, broken: asyncio.Event) -> bool:
     return not broken.is_set()
 
 
-async def serve(config: Config, read: Read | None = None) -> bool:
-    """Serve until SIGTERM or SIGINT; False if it could not go on, or data were lost.
+async def serve(config: Config, read: ReadConfig | None = None) -> bool:
+    """Serve until SIGTERM or SIGINT; return False if the server broke or data was lost.
 
     Raises CannotStart, OSError.
     """
@@ -63,19 +63,19 @@ async def serve(config: Config, read: Read | None = None) -> bool:
         reload = Reloader(config, read, lambda new: app.set_log_level(new.log_level), app.report)
     handle_hang_up(stopping, reload)
     await app.start()
-    calm_collector()
-    async with told_to_systemd(app.status.partitions, app.tasks) as tell_stopping:
-        succeeded = await until_told(stopping, app.broken)
+    freeze_heap()
+    async with systemd_notifications(app.status.partitions, app.tasks) as tell_stopping:
+        succeeded = await wait_for_stop(stopping, app.broken)
         tell_stopping()
         app.report("server_stopping")
-        hurry([app, app.groups_in_memory()], app.report)
+        skip_cleanup([app, app.groups_in_memory()], app.report)
         await app.stop()
     app.report("server_stopped")
     return succeeded and app.is_data_kept
 
 
-def calm_collector() -> None:
-    """What is there now stays: later collections need not look at it, and rarely at the rest."""
+def freeze_heap() -> None:
+    """Exclude all current objects from garbage collection, and collect the others rarely."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -85,27 +85,31 @@ def calm_collector() -> None:
 _kept: Final[list[object]] = []
 
 
-def hurry(
+def skip_cleanup(
     kept: object, report: Callable[..., None], cut_off_seconds: float = CUT_OFF_SECONDS
 ) -> None:
-    """A stop begins: free no memory any more, and end the process if the stop takes too long.
+    """Stop freeing memory at the begin of a stop, and end the process if the stop takes too long.
 
-    Freeing the objects of 740,000 groups takes seconds; the system takes them back at once.
+    Freeing the objects of 740,000 groups takes seconds; the operating system frees them at once.
     """
     _kept.append(kept)
     gc.disable()
 
     def cut_off() -> None:
-        report("stop_cut_off_failed", seconds=cut_off_seconds, why="a disk or a thread hangs")
-        leave(1)
+        report(
+            "stop_cut_off_failed",
+            seconds=cut_off_seconds,
+            why="a disk or a thread does not respond; the process ends now",
+        )
+        exit_now(1)
 
     timer = threading.Timer(cut_off_seconds, cut_off)
     timer.daemon = True
     timer.start()
 
 
-def leave(code: int) -> NoReturn:
-    """End the process without taking its objects apart."""
+def exit_now(code: int) -> NoReturn:
+    """End the process without freeing its objects."""
     log.close()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -113,8 +117,8 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def main(config: Config, read: Read | None = None) -> int:
-    """Run a server until it is told to stop; the exit code. Raises TooFewFiles."""
+def main(config: Config, read: ReadConfig | None = None) -> int:
+    """Run a server until a signal stops it; return the exit code. Raises TooFewFiles."""
     import uvloop
 
     allow_many_files()

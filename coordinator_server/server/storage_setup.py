@@ -1,4 +1,4 @@
-"""Opens what a server has on disk, and closes it within a time limit."""
+"""Opens the storage of a server and closes it within a time limit."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from coordinator_server.config import Config
 from coordinator_server.loop.batching import Soon
 from coordinator_server.loop.deadline import Deadline
 from coordinator_server.observe.counters import StorageFigures
-from coordinator_server.server.node_resources import Site
+from coordinator_server.server.node_resources import NodeResources
 from coordinator_server.storage.segments.files import Files
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.journal import Journal
@@ -22,9 +22,9 @@ from coordinator_server.topics.service import Topics
 from coordinator_server.topics.validation import BatchRules
 
 
-def open_journal(config: Config, site: Site, files: Files, report: Report) -> Journal:
-    """The journal, replayed: whatever the policy is now, it may not have been before."""
-    catalog = site.catalog
+def open_journal(config: Config, resources: NodeResources, files: Files, report: Report) -> Journal:
+    """Open the journal and replay it, also if the current settings disable it."""
+    catalog = resources.catalog
 
     def topic_id(name: str) -> str | None:
         topic = catalog.get(name)
@@ -32,13 +32,13 @@ def open_journal(config: Config, site: Site, files: Files, report: Report) -> Jo
 
     journal = Journal(
         config.log_dirs,
-        owner=site.share.name,
+        owner=resources.share.name,
         capacity=config.log_journal_bytes,
         writes=config.log_journal_bytes > 0,
         syncs=FlushPolicy(config.log_flush) is FlushPolicy.COMMIT,
         recovery=Recovery(config.log_recovery),
         topic_ids=topic_id,
-        guard=site.data.guard,
+        guard=resources.data.guard,
         files=files,
         report=report,
     )
@@ -47,24 +47,29 @@ def open_journal(config: Config, site: Site, files: Files, report: Report) -> Jo
 
 
 def make_flusher(config: Config, journal: Journal, soon: Soon, report: Report) -> Flusher:
-    """Make what writes and syncs all logs under the policy of the settings."""
+    """Make the flusher with the policy of the settings."""
     policy, interval_ms = FlushPolicy(config.log_flush), config.log_flush_interval_ms
     return Flusher(policy, interval_ms, journal, soon=soon, report=report)
 
 
 def make_topics(
-    config: Config, site: Site, journal: Journal, files: Files, flusher: Flusher, clock: Clock
+    config: Config,
+    resources: NodeResources,
+    journal: Journal,
+    files: Files,
+    flusher: Flusher,
+    clock: Clock,
 ) -> Topics:
-    """Put together the topics of a site."""
+    """Make the topics of this node."""
     return Topics(
-        site.catalog,
+        resources.catalog,
         PartitionDirectories(
             config.log_dirs,
             segment_bytes=config.log_segment_bytes,
             segment_ms=config.log_roll_ms,
             journal=journal,
             files=files,
-            share=site.share,
+            share=resources.share,
         ),
         flusher,
         clock,
@@ -74,17 +79,17 @@ def make_topics(
 
 
 def storage_figures(pool: DescriptorPool, flusher: Flusher) -> Callable[[], StorageFigures]:
-    """What counts the open files of topics, and what their segments lack."""
+    """A function that returns the open files of topics and the unwritten bytes."""
     return lambda: StorageFigures(pool.open_files, pool.most, flusher.unwritten.bytes)
 
 
 async def close_storage(
     deadline: Deadline, flusher: Flusher, topics: Topics, journal: Journal
 ) -> bool:
-    """Write out and close what is open; whether all of it was closed.
+    """Write and close all files; return whether all of them were closed in time.
 
-    What a disk does not take in time is left to the next start. Some thread may still write then,
-    so the directory has to be held to the end of the process.
+    If not, the next start recovers the rest. A thread may still be writing, so the directory must
+    remain locked until the process ends.
     """
     unflushed = await flusher.close(deadline.left(0.5))
     kept = [

@@ -1,4 +1,4 @@
-"""Parts of a server that tests replace."""
+"""Components of a server that tests replace."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 
 @dataclass(frozen=True, slots=True)
 class Substitutes:
-    """What tests put in the place of the real parts; None takes the real one."""
+    """Replacements for components; None keeps the real one."""
 
     clock: Clock | None = None
     ids: Ids | None = None

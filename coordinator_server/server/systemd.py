@@ -1,6 +1,6 @@
-"""Tells systemd how the server is, over the socket it names (sd_notify); absent without one.
+"""Notifies systemd of the server's state with sd_notify, if NOTIFY_SOCKET is set.
 
-The watchdog is fed by the event loop, so a loop that stands still is restarted.
+The event loop sends the watchdog messages, so systemd restarts a server whose loop hangs.
 """
 
 import asyncio
@@ -13,19 +13,19 @@ from typing import Final, Self
 
 from coordinator_server.loop.task_keeper import TaskKeeper
 
-LOOK_SECONDS: Final = 1.0
-"""How often it is looked whether there is something to tell."""
+CHECK_SECONDS: Final = 1.0
+"""Interval of the checks for a changed state."""
 
 EXTEND_SECONDS: Final = 30
-"""How much more time a start gets with every look while partitions load."""
+"""Extension of the start timeout at every check while partitions load."""
 
 
 Partitions = Callable[[], Mapping[str, int]]
-"""How many partitions are in each state."""
+"""Returns the number of partitions by state."""
 
 
 class Notifier:
-    """Sends datagrams to systemd's socket; what cannot be sent is dropped, as libsystemd does."""
+    """Sends datagrams to systemd's socket and ignores failures, as libsystemd does."""
 
     def __init__(self, address: str, watchdog_seconds: float | None = None) -> None:
         """`address` is a path, or a name in the abstract namespace with `@` before it."""
@@ -36,9 +36,9 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, environ: MutableMapping[str, str], pid: int) -> Self | None:
-        """As systemd asks for it; None where it does not.
+        """Make a notifier from systemd's variables; None without them.
 
-        What is asked of this process is taken out of the environment: children are not meant.
+        The variables are removed from the environment, because child processes must not use them.
         """
         address = environ.pop("NOTIFY_SOCKET", "")
         microseconds = environ.pop("WATCHDOG_USEC", "")
@@ -55,16 +55,16 @@ class Notifier:
             sender.sendto("\n".join(assignments).encode(), self._address)
 
     async def run(self, partitions: Partitions) -> None:
-        """Tell of readiness, of the state of the partitions and of being alive, until cancelled."""
-        pause = LOOK_SECONDS if self._watchdog is None else min(LOOK_SECONDS, self._watchdog / 3)
+        """Send readiness, partition states and watchdog messages until cancelled."""
+        pause = CHECK_SECONDS if self._watchdog is None else min(CHECK_SECONDS, self._watchdog / 3)
         while True:
             self.look(partitions())
             await asyncio.sleep(pause)
 
     def look(self, partitions: Mapping[str, int]) -> None:
-        """Tell what is new, and feed the watchdog.
+        """Send changes and the watchdog message.
 
-        Partitions that failed keep nobody from being ready: the others are served.
+        Failed partitions do not prevent readiness, because the others are served.
         """
         news = [] if self._watchdog is None else ["WATCHDOG=1"]
         if not self._is_ready:
@@ -78,27 +78,27 @@ class Notifier:
             self.tell(*news)
 
     def stopping(self) -> None:
-        """Tell that the server stops because it was asked to."""
+        """Send that the server is stopping."""
         self.tell("STOPPING=1", "STATUS=stopping")
 
 
 @asynccontextmanager
-async def told_to_systemd(
+async def systemd_notifications(
     partitions: Partitions, tasks: TaskKeeper
 ) -> AsyncIterator[Callable[[], None]]:
-    """Keep systemd informed, if this process runs under it; yields what tells of the stop.
+    """Notify systemd, if it started this process; yields a function that sends the stop.
 
-    The watchdog is fed until the end of the block: a stop takes its time, too.
+    Watchdog messages continue to the end of the block, because a stop takes time.
     """
     notifier = Notifier.from_environment(os.environ, os.getpid())
     if notifier is None:
         yield lambda: None
         return
-    telling = tasks.keep("systemd notifier", partial(notifier.run, partitions))
+    notifying = tasks.keep("systemd notifier", partial(notifier.run, partitions))
     try:
         yield notifier.stopping
     finally:
-        telling.cancel()
+        notifying.cancel()
 
 
 _EXTEND: Final = f"EXTEND_TIMEOUT_USEC={EXTEND_SECONDS * 1_000_000}"

@@ -1,4 +1,4 @@
-"""Imports modules that take long after the start, when clients are served already."""
+"""Imports slow modules after the start, when the server already serves clients."""
 
 import asyncio
 import sys
@@ -21,6 +21,6 @@ async def import_apis() -> None:
 async def import_http() -> None:
     """Import the HTTP server beside the event loop."""
     if _HTTP not in sys.modules:
-        # Takes 200 ms of the interpreter: Kafka clients that wait come first.
+        # The import takes 200 ms of the interpreter; waiting Kafka clients come first.
         await asyncio.sleep(_BEFORE_HTTP_SECONDS)
         await asyncio.to_thread(import_module, _HTTP)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import structlog
 
 from coordinator_server.clock import Clock
-from coordinator_server.loop.time_slice import Pace
+from coordinator_server.loop.time_slice import TimeSlice
 from coordinator_server.ports import TopicInfo
 from coordinator_server.topics.catalog_interface import Catalog
 from coordinator_server.topics.errors import TopicError
@@ -53,7 +53,7 @@ class AutoCreation:
         catalog = self._catalog
         sound: list[TopicInfo] = []
         await_others = False
-        pace = Pace(self._clock)
+        pace = TimeSlice(self._clock)
         try:
             for name in names:
                 if pace.is_over():

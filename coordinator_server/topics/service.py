@@ -14,7 +14,7 @@ import structlog
 
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.clock import Clock
-from coordinator_server.loop.time_slice import Pace
+from coordinator_server.loop.time_slice import TimeSlice
 from coordinator_server.ports import TopicInfo
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.threads import TOPIC_THREADS
@@ -137,7 +137,7 @@ class Topics:
         # The catalog replaces its mapping on changes: this one keeps the deleted topics.
         before = self.catalog.topics()
         await self.catalog.delete_durably(names)
-        pace = Pace(self._clock)
+        pace = TimeSlice(self._clock)
         to_delete: list[tuple[TopicInfo, list[TopicPartitionLog]]] = []
         for name in names:
             if pace.is_over():
@@ -241,7 +241,7 @@ class Topics:
         await self._park(partitions, seen, missing, max_wait_ms)
         if len(wants) > FEW_WANTS:
             # One append may release hundreds of such Fetches in one turn of the event loop.
-            await Pace(self._clock).rest()
+            await TimeSlice(self._clock).rest()
         return await read()
 
     def known_end(self, name: str, index: int) -> int | None:
@@ -338,7 +338,7 @@ class Topics:
         memory: ResponseMemory | None,
     ) -> list[FetchPart]:
         parts: list[FetchPart] = []
-        pace = Pace(self._clock)
+        pace = TimeSlice(self._clock)
         left, empty, gathered = max_bytes, True, 0
         for want, partition in zip(wants, partitions, strict=True):
             if pace.is_over():

@@ -1,6 +1,6 @@
-"""Several processes on one data directory: a supervisor, and workers that are brokers to clients.
+"""Several processes on one data directory: a supervisor and workers, each a broker to clients.
 
-The supervisor holds the data directory and all listening sockets, starts the workers, hands the
-topics of the first one to the others, and serves HTTP for all. A worker is the whole server over a
-share of the partitions.
+The supervisor locks the data directory, binds all listening sockets, starts the workers, sends the
+topics of the first worker to the others and serves HTTP for all. A worker is a complete server for
+a share of the partitions.
 """

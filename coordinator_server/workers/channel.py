@@ -1,4 +1,4 @@
-"""What a supervisor and a worker say to each other: JSON objects over a pair of sockets."""
+"""Messages between supervisor and worker: JSON objects over a socket pair."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ def _packed(form: Form) -> bytes:
 
 
 def receive_first(source: socket.socket) -> Form:
-    """The first object of the other side, before there is an event loop. Raises EOFError."""
+    """Receive a message without an event loop. Raises EOFError."""
     with source.makefile("rb", buffering=0) as file:
         size = _SIZE.unpack(_exactly(file.read, _SIZE.size))[0]
         form: Form = json.loads(_exactly(file.read, size))
@@ -30,13 +30,13 @@ def _exactly(read: Any, size: int) -> bytes:
     while len(data) < size:
         more = read(size - len(data))
         if not more:
-            raise EOFError("the other side has gone")
+            raise EOFError("the other side has closed the channel")
         data += more
     return data
 
 
 class Channel:
-    """One end of the pair, on the event loop."""
+    """One end of the socket pair on the event loop."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -44,16 +44,16 @@ class Channel:
 
     @classmethod
     async def open(cls, end: socket.socket) -> Self:
-        """Take an end, which is closed with the channel."""
+        """Wrap a socket, which is closed with the channel."""
         return cls(*await asyncio.open_unix_connection(sock=end))
 
     def send(self, form: Form) -> None:
-        """Send an object, unless the other side has gone; nothing waits."""
+        """Send a message without waiting, unless the channel is closing."""
         if not self._writer.is_closing():
             self._writer.write(_packed(form))
 
     async def receive(self) -> Form | None:
-        """The next object, None when the other side has gone."""
+        """The next message; None when the other side has closed the channel."""
         try:
             (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
             form: Form = json.loads(await self._reader.readexactly(size))
@@ -62,5 +62,5 @@ class Channel:
         return form
 
     def close(self) -> None:
-        """Send what is to be sent, and nothing more."""
+        """Close the channel after the buffered messages are sent."""
         self._writer.close()

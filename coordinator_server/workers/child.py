@@ -1,7 +1,8 @@
-"""A worker: the server over its share of the data directory, as its supervisor has told it.
+"""A worker process: a server for a share of the data directory.
 
-`python -m coordinator_server.workers.child FD`: FD is the worker's end of the channel. It dies with
-its supervisor, at once: what it has acknowledged is on disk, and nobody guards the directory.
+`python -m coordinator_server.workers.child FD PID`: FD is the worker's end of the channel, PID the
+supervisor. The worker ends at once with its supervisor: acknowledged data is on disk, and the
+supervisor no longer locks the directory.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from coordinator_server.net.directory import WorkersDirectory
 from coordinator_server.observe import log
 from coordinator_server.ports import Ids, TopicInfo
 from coordinator_server.server import run as serving
-from coordinator_server.server.node_resources import Site, open_catalog
+from coordinator_server.server.node_resources import NodeResources, open_catalog
 from coordinator_server.server.process_limits import allow_many_files
 from coordinator_server.storage.segments.guard import GuardedFiles
 from coordinator_server.storage.segments.reporting import Report
@@ -30,31 +31,31 @@ from coordinator_server.workers.channel import Channel, receive_first
 from coordinator_server.workers.plan import Plan
 
 ORPHANED = 3
-"""The exit code of a worker whose supervisor has gone."""
+"""The exit code of a worker whose supervisor has ended."""
 _PR_SET_PDEATHSIG = 1
-LOOK_SECONDS = 0.5
-"""How often it is looked whether there is something to tell of partitions."""
+CHECK_SECONDS = 0.5
+"""Interval of the checks for changed states of partitions."""
 
 
 class Worker:
-    """The server and its conversation with the supervisor."""
+    """The server and its communication with the supervisor."""
 
     def __init__(self, plan: Plan, channel: Channel) -> None:
-        """Take the share of the plan. Raises OSError, ValueError."""
+        """Acquire the share of the plan. Raises OSError, ValueError."""
         self._plan = plan
         self._channel = channel
         self._told = False
         self._tasks: set[asyncio.Task[object]] = set()
         self.app = App(plan.config, take=self._take)
-        if self._leads:
+        if self._is_first:
             self._catalog.on_change(self._tell_soon)
 
     @property
-    def _leads(self) -> bool:
-        """Whether this is the worker that decides about topics."""
+    def _is_first(self) -> bool:
+        """Whether this worker creates and deletes topics."""
         return self._plan.share.index == 0
 
-    def _take(self, config: Config, ids: Ids, _report: Report) -> Site:
+    def _take(self, config: Config, ids: Ids, _report: Report) -> NodeResources:
         """See app.App."""
         plan = self._plan
         data = SharedDirectory(
@@ -67,13 +68,13 @@ class Worker:
         try:
             self._catalog: TopicCatalog | FollowedCatalog = (
                 open_catalog(config, ids, GuardedFiles(data.guard))
-                if self._leads
-                else FollowedCatalog(plan.topics, self._wish)
+                if self._is_first
+                else FollowedCatalog(plan.topics, self._request_topics)
             )
         except BaseException:
             data.close()
             raise
-        return Site(
+        return NodeResources(
             node_id=plan.node_id,
             share=plan.share,
             data=data,
@@ -88,26 +89,26 @@ class Worker:
         )
 
     async def start(self) -> None:
-        """Serve, and say so. Raises OSError."""
+        """Start serving and send `ready`. Raises OSError."""
         await self.app.start()
         self._drop(self._plan.gone)
         self._channel.send({"kind": "ready"})
-        if self._leads:
-            # After that: it may know more than its plan.
+        if self._is_first:
+            # After `ready`, because its topics may be newer than those of the plan.
             self._tell()
 
     async def tell_partitions(self) -> None:
-        """Tell the supervisor in which states our partitions are, whenever that has changed."""
+        """Send the number of partitions by state to the supervisor whenever it changes."""
         told: Mapping[str, int] = {}
         while True:
             states = dict(self.app.status.partitions())
             if states != told:
                 told = states
                 self._channel.send({"kind": "partitions", "states": states})
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
 
     async def listen(self) -> None:
-        """Do what the supervisor says; ends the process when it has gone."""
+        """Handle messages of the supervisor; end the process when the supervisor has ended."""
         while (form := await self._channel.receive()) is not None:
             if form["kind"] == "topics" and isinstance(self._catalog, FollowedCatalog):
                 self._drop(self._catalog.follow(from_form(each) for each in form["topics"]))
@@ -120,19 +121,19 @@ class Worker:
 
     # --- topics ---
 
-    def _wish(self, topics: Sequence[tuple[str, int]]) -> None:
+    def _request_topics(self, topics: Sequence[tuple[str, int]]) -> None:
         self._channel.send({"kind": "create", "topics": topics})
 
-    def _create(self, wished: Sequence[tuple[str, int]]) -> None:
-        """All that are to have as many partitions with one write, for which everybody waits."""
+    def _create(self, requested: Sequence[tuple[str, int]]) -> None:
+        """Create the topics with one write per number of partitions."""
         names: dict[int, list[str]] = {}
-        for name, partitions in wished:
+        for name, partitions in requested:
             names.setdefault(partitions, []).append(name)
-        for partitions, alike in names.items():
-            self._run(self.app.topics.auto_creation.create(alike, partitions))
+        for partitions, same in names.items():
+            self._run(self.app.topics.auto_creation.create(same, partitions))
 
     def _tell_soon(self, _topic: str) -> None:
-        """Tell once of all that changes in a turn of the loop."""
+        """Send the topics once for all changes in a turn of the loop."""
         if not self._told:
             asyncio.get_running_loop().call_soon(self._tell)
             self._told = True
@@ -153,7 +154,7 @@ class Worker:
 
 
 async def serve(plan: Plan, control: socket.socket) -> bool:
-    """Serve until SIGTERM; False if the conversation with the supervisor has failed.
+    """Serve until SIGTERM; return False if a required task failed.
 
     Raises OSError, ValueError.
     """
@@ -167,9 +168,9 @@ async def serve(plan: Plan, control: socket.socket) -> bool:
         tasks.require("listen to the supervisor", worker.listen),
         tasks.require("tell of partitions", worker.tell_partitions),
     ]
-    serving.calm_collector()
-    succeeded = await serving.until_told(stopping, worker.app.broken)
-    serving.hurry([worker, worker.app.groups_in_memory()], worker.app.report)
+    serving.freeze_heap()
+    succeeded = await serving.wait_for_stop(stopping, worker.app.broken)
+    serving.skip_cleanup([worker, worker.app.groups_in_memory()], worker.app.report)
     await worker.app.stop()
     worker.app.report("server_stopped")
     for each in talking:
@@ -180,9 +181,9 @@ async def serve(plan: Plan, control: socket.socket) -> bool:
 
 
 def die_with(parent: int) -> None:
-    """Have the system kill this process when its parent ends; where it can, which is Linux.
+    """Let Linux kill this process when its parent ends.
 
-    Elsewhere the end of the channel is what tells.
+    On other systems the end of the channel ends the process.
     """
     if sys.platform == "linux":
         import ctypes
@@ -193,10 +194,10 @@ def die_with(parent: int) -> None:
 
 
 def main() -> int:
-    """Read the plan and carry it out; the exit code."""
+    """Receive the plan and serve; return the exit code."""
     import uvloop
 
-    # A terminal tells the whole group of processes; the supervisor decides.
+    # A terminal signals the whole process group; only the supervisor reacts.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     control = socket.socket(fileno=int(sys.argv[1]))
@@ -216,4 +217,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    serving.leave(main())
+    serving.exit_now(main())

@@ -33,7 +33,7 @@ from coordinator_server.observe.http_groups import MAX_LISTED
 from coordinator_server.observe.http_hosts import AllowedHosts
 from coordinator_server.observe.http_listener import HttpListener, become_stream
 from coordinator_server.observe.http_page import page_routes
-from coordinator_server.workers.metrics_merge import Merged
+from coordinator_server.workers.metrics_merge import MergedMetrics
 from coordinator_server.workers.process import WorkerProcess
 
 PATIENCE: Final = ClientTimeout(total=30.0, sock_connect=1.0)
@@ -50,20 +50,20 @@ class Unreachable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class WorkerHttp:
     """A worker, and the Unix socket of its HTTP server."""
 
     worker: WorkerProcess
     path: str
 
 
-class Front:
+class HttpProxy:
     """The one HTTP server of several workers."""
 
     def __init__(
         self,
         address: Address,
-        seats: Sequence[Seat],
+        workers: Sequence[WorkerHttp],
         partitions: int,
         *,
         max_connections: int,
@@ -74,18 +74,18 @@ class Front:
 
         Args:
             address: where it will listen.
-            seats: the workers, in their order.
+            workers: the workers, in their order.
             partitions: of the coordinator's log, by which groups belong to workers.
             max_connections: how many there may be at a time.
             report: told of those that are closed because there are more.
             hosts: the names under which it may be asked; any name without them.
         """
-        self._seats = seats
+        self._workers = workers
         self._partitions = partitions
-        self._merged = Merged()
+        self._merged = MergedMetrics()
         self._registry = CollectorRegistry()
         self._registry.register(self._merged)
-        self._registry.register(_Own(seats))
+        self._registry.register(_SupervisorMetrics(workers))
         self._sessions: list[ClientSession] = []
         self._stream_sessions: list[ClientSession] = []
         self._streams = 0
@@ -101,13 +101,13 @@ class Front:
     async def start(self) -> None:
         """Listen. Raises OSError."""
         self._sessions = [
-            ClientSession(connector=UnixConnector(seat.path), auto_decompress=False)
-            for seat in self._seats
+            ClientSession(connector=UnixConnector(each.path), auto_decompress=False)
+            for each in self._workers
         ]
         # Streams hold their connections: out of the pool of the others they would use it up.
         self._stream_sessions = [
-            ClientSession(connector=UnixConnector(seat.path, limit=0), auto_decompress=False)
-            for seat in self._seats
+            ClientSession(connector=UnixConnector(each.path, limit=0), auto_decompress=False)
+            for each in self._workers
         ]
         await self._listener.start()
 
@@ -134,7 +134,7 @@ class Front:
 
     async def _text(self, index: int, path: str) -> tuple[int, str]:
         """Status and body of a worker's answer. Raises Unreachable."""
-        if not self._seats[index].worker.is_ready:
+        if not self._workers[index].worker.is_ready:
             raise Unreachable(f"worker {index} is being started")
         try:
             async with self._sessions[index].get(_url(path), timeout=SHORT_PATIENCE) as answer:
@@ -151,15 +151,15 @@ class Front:
             except Unreachable:
                 return None
 
-        return await asyncio.gather(*(ask(index) for index in range(len(self._seats))))
+        return await asyncio.gather(*(ask(index) for index in range(len(self._workers))))
 
     # --- health and metrics ---
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        asked = [seat.worker.pid for seat in self._seats]
+        asked = [each.worker.pid for each in self._workers]
         answers = await self._texts("/metrics")
-        for seat, pid, answer in zip(self._seats, asked, answers, strict=True):
-            worker = seat.worker
+        for each, pid, answer in zip(self._workers, asked, answers, strict=True):
+            worker = each.worker
             # It may have ended since, another life begun, and that have been asked already.
             if answer is not None and (pid == worker.pid or self._merged.has(worker.index, pid)):
                 self._merged.take(worker.index, pid, answer[1])
@@ -215,7 +215,7 @@ class Front:
         limit = whole_number(request.query, "limit", MAX_LISTED, least=1)
         try:
             answers = await asyncio.gather(
-                *(self._text(index, request.raw_path) for index in range(len(self._seats)))
+                *(self._text(index, request.raw_path) for index in range(len(self._workers)))
             )
         except Unreachable as problem:
             return error(503, str(problem))
@@ -235,7 +235,7 @@ class Front:
     async def _group(self, request: web.Request) -> web.StreamResponse:
         """Whatever it is, the worker of the group answers it."""
         index = self._owner(request.match_info["group_id"])
-        if not self._seats[index].worker.is_ready:
+        if not self._workers[index].worker.is_ready:
             return error(503, f"worker {index}, which has the group, is being started")
         headers = {
             name: value
@@ -257,7 +257,7 @@ class Front:
             return error(503, f"worker {index}, which has the group, does not answer: {problem}")
 
     def _owner(self, group_id: str) -> int:
-        return partition_for(group_id, self._partitions) % len(self._seats)
+        return partition_for(group_id, self._partitions) % len(self._workers)
 
     # --- events ---
 
@@ -274,7 +274,7 @@ class Front:
 
     async def _copied(self, request: web.Request) -> web.StreamResponse:
         group = request.query.get("group")
-        indexes = range(len(self._seats)) if group is None else [self._owner(group)]
+        indexes = range(len(self._workers)) if group is None else [self._owner(group)]
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
@@ -320,11 +320,11 @@ def _kept(answer: ClientResponse) -> Mapping[str, str]:
     }
 
 
-class _Own(Collector):
+class _SupervisorMetrics(Collector):
     """What the supervisor itself has to say."""
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
-        self._seats = seats
+    def __init__(self, workers: Sequence[WorkerHttp]) -> None:
+        self._workers = workers
 
     def describe(self) -> list[Metric]:
         """Nothing: registering must not collect."""
@@ -332,7 +332,7 @@ class _Own(Collector):
 
     def collect(self) -> list[Metric]:
         """The workers, and how often they were started again."""
-        workers = [seat.worker for seat in self._seats]
+        workers = [each.worker for each in self._workers]
         ready = sum(worker.is_ready for worker in workers)
         _, text, labels = SUPERVISOR_FAMILIES["workers"]
         states = GaugeMetricFamily(PREFIX + "workers", text, labels=labels)

@@ -22,7 +22,7 @@ _OF_ALL: Final = ("kafka_topic_", "process_max_fds")
 _LEAST: Final = ("_idle_seconds", "process_start_time_seconds")
 
 
-class Merged(Collector):
+class MergedMetrics(Collector):
     """What was scraped last of every worker, merged."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Merged(Collector):
         values: dict[Key, float] = dict(self._ended)
         for samples in self._now.values():
             for key, value in samples.items():
-                values[key] = merged(key[0], values[key], value) if key in values else value
+                values[key] = merge_values(key[0], values[key], value) if key in values else value
         return values
 
 
@@ -98,7 +98,7 @@ def _only_grows(family: Metric) -> bool:
     return counts or family.type in ("counter", "histogram")
 
 
-def merged(name: str, one: float, other: float) -> float:
+def merge_values(name: str, one: float, other: float) -> float:
     """Two workers' values of a sample as one."""
     if name.endswith(_LARGEST) or name.startswith(_OF_ALL):
         return max(one, other)

@@ -16,12 +16,12 @@ from coordinator_server.loop.task_keeper import TaskKeeper
 from coordinator_server.net.sockets import bind
 from coordinator_server.observe import log
 from coordinator_server.ports import TopicInfo
-from coordinator_server.server.descriptors import front_connections, open_file_limit
+from coordinator_server.server.descriptors import open_file_limit, proxy_connections
 from coordinator_server.server.node_resources import hold, open_catalog, take_over_all
 from coordinator_server.server.process_limits import allow_many_files, check_files
 from coordinator_server.server.reload import Reloader, handle_hang_up
-from coordinator_server.server.run import CannotStart, Read, calm_collector, hurry
-from coordinator_server.server.systemd import told_to_systemd
+from coordinator_server.server.run import CannotStart, ReadConfig, freeze_heap, skip_cleanup
+from coordinator_server.server.systemd import systemd_notifications
 from coordinator_server.storage.segments.guard import DirectoryLost, GuardedFiles
 from coordinator_server.storage.segments.shares import WHOLE, Share
 from coordinator_server.topics.catalog import CorruptCatalog, from_form
@@ -34,7 +34,7 @@ from coordinator_server.workers.plan import Plan, listeners_of, nodes_of
 from coordinator_server.workers.process import WorkerProcess
 
 if TYPE_CHECKING:
-    from coordinator_server.workers.http_proxy import Front
+    from coordinator_server.workers.http_proxy import HttpProxy
 
 STOP_SECONDS: Final = 7.0
 """How long workers may take to stop, each of which gives its clients 5 seconds."""
@@ -56,7 +56,7 @@ class Supervisor:
         """
         self._config = config
         self._logger = log.get_logger()
-        self._front: Front | None = None
+        self._http: HttpProxy | None = None
         self._version = 0
         """Counts what the first worker has published."""
         self.is_data_kept = True
@@ -90,7 +90,7 @@ class Supervisor:
         for worker in self.workers:
             worker.start()
         try:
-            await self._start_front()
+            await self._start_http()
         except BaseException:
             await self.stop()
             raise
@@ -106,29 +106,29 @@ class Supervisor:
             data=str(self._config.log_dirs),
         )
 
-    async def _start_front(self) -> None:
+    async def _start_http(self) -> None:
         address = self._config.http_listener
         if address is None:
             return
         # Takes 200 ms, for which nobody but the workers' beginning is waiting here.
         from coordinator_server.observe.http_hosts import AllowedHosts
-        from coordinator_server.workers.http_proxy import Front, Seat
+        from coordinator_server.workers.http_proxy import HttpProxy, WorkerHttp
 
-        seats = [
-            Seat(worker, str(each.getsockname()))
+        workers = [
+            WorkerHttp(worker, str(each.getsockname()))
             for worker, each in zip(self.workers, self._http_sockets, strict=True)
         ]
-        self._front = Front(
+        self._http = HttpProxy(
             address,
-            seats,
+            workers,
             self._config.offsets_topic_num_partitions,
-            max_connections=front_connections(
+            max_connections=proxy_connections(
                 open_file_limit(), self._config.http_max_connections, len(self.workers)
             ),
             hosts=AllowedHosts(self._config.http_names()),
             report=self.report,
         )
-        await self._front.start()
+        await self._http.start()
         guarded = self._config.admin_token or self._config.admin_token_file
         if not guarded and not address.is_loopback:
             self.report("http_readable_from_elsewhere_unasked", address=str(address))
@@ -138,8 +138,8 @@ class Supervisor:
         for sockets in self._sockets:
             for each in (each for listed in sockets.values() for each in listed):
                 each.close()
-        if self._front is not None:
-            await self._front.stop()
+        if self._http is not None:
+            await self._http.stop()
         await asyncio.gather(*(worker.stop(STOP_SECONDS) for worker in self.workers))
         try:
             await asyncio.to_thread(take_over_all, self._config, [WHOLE], self.report, self._files)
@@ -238,7 +238,7 @@ def _ports(sockets: Mapping[str, list[socket.socket]]) -> Mapping[str, int]:
     return {name: int(listed[0].getsockname()[1]) for name, listed in sockets.items()}
 
 
-async def serve(config: Config, read: Read | None = None) -> bool:
+async def serve(config: Config, read: ReadConfig | None = None) -> bool:
     """Serve until SIGTERM or SIGINT; whether everything acknowledged is on disk then.
 
     Raises CannotStart, OSError.
@@ -254,24 +254,24 @@ async def serve(config: Config, read: Read | None = None) -> bool:
     if read is not None:
         reload = Reloader(config, read, supervisor.set_config, supervisor.report)
     handle_hang_up(stopping, reload)
-    async with told_to_systemd(
+    async with systemd_notifications(
         supervisor.partitions, TaskKeeper(supervisor.report)
     ) as tell_stopping:
         await supervisor.start()
         await stopping.wait()
         tell_stopping()
         supervisor.report("supervisor_stopping")
-        hurry(supervisor, supervisor.report, CUT_OFF_SECONDS)
+        skip_cleanup(supervisor, supervisor.report, CUT_OFF_SECONDS)
         await supervisor.stop()
     supervisor.report("supervisor_stopped")
     return supervisor.is_data_kept
 
 
-def main(config: Config, read: Read | None = None) -> int:
+def main(config: Config, read: ReadConfig | None = None) -> int:
     """Run workers until told to stop; the exit code. Raises TooFewFiles."""
     import uvloop
 
     allow_many_files()
     check_files(config)
-    calm_collector()
+    freeze_heap()
     return 0 if uvloop.run(serve(config, read)) else 1

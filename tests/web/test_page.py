@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Browser, Page, expect
 
-from coordinator_server.cli.rebalance_folding import runs
+from coordinator_server.cli.rebalance_folding import fold
 from coordinator_server.group.rebalance_events import (
     NOBODY,
     Culprit,
@@ -76,7 +76,7 @@ async def test_a_time_beyond_the_calendar_is_shown_as_the_nearest(
     years = await page.evaluate(
         """async () => {
             const { clock } = await import('/web/dom.js');
-            const { day } = await import('/web/words.js');
+            const { day } = await import('/web/formatting.js');
             const times = [9e18, -9e18, undefined, 1_700_000_000_000];
             return times.map((ms) => [clock(ms, 'ago').dateTime.slice(0, 4), day(ms).slice(0, 4)]);
         }"""
@@ -167,8 +167,8 @@ async def test_rebalances_that_are_alike_are_one_row_until_each_is_asked_for(
     left, expired, changed = await rows(page, "Rebalances")
     assert left[1:4] == ["0 → 9", left[2], "carol 10.0.0.3"]
     assert left[2].split("\n")[0].startswith("4 × ")  # noqa: RUF001 - times
-    assert "poll\nit said that 2 ×\n" in left[2]  # noqa: RUF001 - times
-    assert "then 4 × " in left[2]  # noqa: RUF001 - times
+    assert "poll\nreason given 2 ×\n" in left[2]  # noqa: RUF001 - times
+    assert "restarted 4 × by " in left[2]  # noqa: RUF001 - times
     assert left[4] == "160 ms\nin all"
     assert expired[2].startswith("4 × ")  # noqa: RUF001 - times
     assert "metadata changed" in changed[2]
@@ -207,20 +207,20 @@ async def test_the_page_folds_as_the_command_line_does(page: Page, side: FakeSid
             )
         found = await page.evaluate(
             """async events => {
-                const { further, runs, said } = await import('/web/runs.js');
-                return runs(events).map((run) => [run,
-                    further(run).map(({ count, reason, culprit }) => [count, reason, culprit]),
-                    said(run)]);
+                const { clientReason, fold, restarts } = await import('/web/rebalance_folding.js');
+                return fold(events).map((entry) => [entry,
+                    restarts(entry).map(({ count, reason, culprit }) => [count, reason, culprit]),
+                    clientReason(entry)]);
             }""",
             events,
         )
         assert found == [
             [
-                run.events,
-                [list(each) for each in run.further()],
-                (said := run.said()) and list(said),
+                entry.events,
+                [list(each) for each in entry.restarts()],
+                (reason := entry.client_reason()) and list(reason),
             ]
-            for run in runs(events)
+            for entry in fold(events)
         ]
 
 
@@ -245,7 +245,7 @@ async def test_what_all_were_told_and_what_became_of_an_unknown_member_are_said(
     side.refusals.observe(replace(REFUSED, rule="member_unknown", member=stranger))
     await show(page, side, GROUP)
     unknown, told_to_all, _ = await rows(page, "Refused")
-    assert told_to_all[1].startswith("members, first bob")
+    assert told_to_all[1].startswith("several members, first bob")
     assert unknown[1] == "carol 10.0.0.3"
     assert unknown[3].startswith("its session had expired at ")
 

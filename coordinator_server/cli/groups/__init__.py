@@ -1,7 +1,7 @@
-"""`coordinator-server groups`: look at consumer groups and change them.
+"""`coordinator-server groups`: shows and changes consumer groups.
 
-Over the server's HTTP API, or over the Kafka protocol, which any broker speaks. What a command
-needs is imported when it runs.
+Commands use the server's HTTP API, or the Kafka protocol with any broker. They import their
+modules when they run.
 """
 
 from coordinator_server.cli.groups import changing, deleting, reading

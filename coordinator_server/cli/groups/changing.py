@@ -10,7 +10,7 @@ from click.exceptions import Exit
 
 from coordinator_server.cli.arguments import fail, say
 from coordinator_server.cli.groups.http_api import (
-    Problem,
+    ApiError,
     change,
     get,
     group_path,
@@ -32,8 +32,8 @@ from coordinator_server.cli.groups.options import (
 )
 from coordinator_server.cli.groups.reading import cluster_at, one_server
 from coordinator_server.cli.groups.resetting import (
-    Impossible,
-    Planned,
+    InvalidReset,
+    PlannedReset,
     Target,
     Wanted,
     chosen,
@@ -42,7 +42,7 @@ from coordinator_server.cli.groups.resetting import (
 )
 
 reason_option = click.option(
-    "--reason", default="", help="In your words; it is in the timeline and in the log."
+    "--reason", default="", help="A text that the timeline and the log will contain."
 )
 
 
@@ -91,11 +91,11 @@ def rebalance(
     token_file: Path | None,
     form: Format,
 ) -> None:
-    """Make the members of GROUP join anew."""
+    """Make all members of GROUP join again."""
     path = f"{group_path(group)}/rebalance"
     change(url, "POST", path, {"reason": reason}, read_token(token, token_file))
     if not show({"group": group, "error": "NONE"}, form):
-        say(f"group {group} rebalances")
+        say(f"group {group} is rebalancing")
 
 
 @groups.command()
@@ -130,10 +130,10 @@ def delete(
 
 
 def _http_delete(url: str | None, name: str, token: str | None) -> str:
-    """`NONE`, or what the server says against it; the other groups are deleted all the same."""
+    """`NONE` or the server's error, which does not stop the deletion of other groups."""
     try:
         try_change(url, "DELETE", group_path(name), None, token)
-    except Problem as problem:
+    except ApiError as problem:
         if problem.is_about_the_token:
             fail(str(problem))
         return str(problem)
@@ -156,9 +156,9 @@ def _kafka_delete(bootstrap: str, names: Sequence[str]) -> dict[str, str]:
 @topics_option(required=False)
 @click.option("--all-topics", is_flag=True, help="Every topic the group has committed.")
 @click.option("--to-earliest", is_flag=True, help="The oldest record.")
-@click.option("--to-latest", is_flag=True, help="Behind the newest.")
+@click.option("--to-latest", is_flag=True, help="The end of the log.")
 @click.option("--to-offset", type=int, help="This offset.")
-@click.option("--shift-by", type=int, help="So many further; negative: back.")
+@click.option("--shift-by", type=int, help="Add N to the committed offset; N may be negative.")
 @execute_option
 @url_option
 @bootstrap_option
@@ -187,10 +187,10 @@ def reset(
     if bool(topics) == all_topics:
         fail("expected either --topic or --all-topics", code=2)
     if (to_earliest or to_latest) and one_server(url, bootstrap) is None:
-        fail("--to-earliest and --to-latest ask the log: they need --bootstrap-server", code=2)
+        fail("--to-earliest and --to-latest need the log's offsets: use --bootstrap-server", code=2)
     try:
         wanted = parse_topics(topics) if topics else None
-    except Impossible as error:
+    except InvalidReset as error:
         fail(str(error), code=2)
     try:
         if one_server(url, bootstrap) is None:
@@ -198,19 +198,19 @@ def reset(
             planned = _http_reset(url, group, target, wanted, given, execute=execute)
         else:
             planned = _kafka_reset(bootstrap or "", group, target, wanted, execute=execute)
-    except Impossible as error:
+    except InvalidReset as error:
         fail(str(error))
     _show_plan(group, planned, form, execute=execute)
 
 
-def _show_plan(group: str, planned: Sequence[Planned], form: Format, *, execute: bool) -> None:
+def _show_plan(group: str, planned: Sequence[PlannedReset], form: Format, *, execute: bool) -> None:
     if show([{"group": group, **entry._asdict()} for entry in planned], form):
         return
     from coordinator_server.cli.groups.tables import print_plan
 
     print_plan(group, planned)
     if not execute:
-        click.echo("nothing was changed; --execute does it", err=True)
+        click.echo("nothing was changed: use --execute to apply this", err=True)
 
 
 def _http_reset(
@@ -221,7 +221,7 @@ def _http_reset(
     token: str | None,
     *,
     execute: bool,
-) -> list[Planned]:
+) -> list[PlannedReset]:
     described: Any = get(url, group_path(group))
     offsets = described["offsets"]
     committed = {(each["topic"], each["partition"]): each["offset"] for each in offsets}
@@ -236,7 +236,7 @@ def _http_reset(
 
 def _kafka_reset(
     bootstrap: str, group: str, target: Target, wanted: Wanted, *, execute: bool
-) -> list[Planned]:
+) -> list[PlannedReset]:
     from coordinator_server.cli.groups import kafka_groups
     from coordinator_server.cli.groups.kafka import KafkaProblem
 
@@ -260,8 +260,8 @@ def _kafka_reset(
 
 
 def _refuse_active(group: str, state: str) -> None:
-    """Kafka's own condition: members would overwrite the offsets with their next commit."""
+    """Kafka has the same condition: members would overwrite the offsets with their next commit."""
     if state not in ("Empty", "Dead"):
-        raise Impossible(
+        raise InvalidReset(
             f"group {group!r} is {state}: its offsets can only be reset while it has no members"
         )

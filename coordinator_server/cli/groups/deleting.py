@@ -1,4 +1,4 @@
-"""`groups delete-offsets`: make a group forget what it has committed for some partitions."""
+"""`groups delete-offsets`: deletes committed offsets of some partitions."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from coordinator_server.cli.groups.options import (
 )
 from coordinator_server.cli.groups.reading import cluster_at
 from coordinator_server.cli.groups.resetting import (
-    Impossible,
+    InvalidReset,
     Partition,
     Wanted,
     chosen,
@@ -42,31 +42,31 @@ def delete_offsets(
 ) -> None:
     """Delete offsets of GROUP, unless members are subscribed; without --execute only show them."""
     if bootstrap is None:
-        fail("offsets are deleted over the Kafka protocol: expected --bootstrap-server", code=2)
+        fail("delete-offsets uses the Kafka protocol: expected --bootstrap-server", code=2)
     try:
         wanted = parse_topics(topics)
-    except Impossible as error:
+    except InvalidReset as error:
         fail(str(error), code=2)
     outcomes = _delete(bootstrap, group, wanted, execute=execute)
     if not show([{"group": group, **each._asdict()} for each in outcomes], form):
         _print(group, outcomes)
     if not execute:
-        click.echo("nothing was changed; --execute does it", err=True)
+        click.echo("nothing was changed: use --execute to apply this", err=True)
     if any(each.error not in (None, "NONE") for each in outcomes):
         raise Exit(1)
 
 
-class Outcome(NamedTuple):
-    """A partition with its committed offset, if there is one."""
+class OffsetDeletion(NamedTuple):
+    """The committed offset of a partition and the result of its deletion."""
 
     topic: str
     partition: int
     offset: int | None
     error: str | None
-    """Kafka's name, NONE if it was deleted; None if nobody was asked."""
+    """Kafka's name of the error, NONE for success; None without --execute."""
 
 
-def _print(group: str, outcomes: Sequence[Outcome]) -> None:
+def _print(group: str, outcomes: Sequence[OffsetDeletion]) -> None:
     from coordinator_server.cli.groups.tables import print_table
 
     columns = ("GROUP", "TOPIC", ">PARTITION", ">CURRENT-OFFSET", "STATUS")
@@ -75,7 +75,7 @@ def _print(group: str, outcomes: Sequence[Outcome]) -> None:
     print_table(columns, ((group, *each[:3], word) for each, word in rows))
 
 
-def _delete(bootstrap: str, group: str, wanted: Wanted, *, execute: bool) -> list[Outcome]:
+def _delete(bootstrap: str, group: str, wanted: Wanted, *, execute: bool) -> list[OffsetDeletion]:
     from coordinator_server.cli.groups import kafka_groups
     from coordinator_server.cli.groups.kafka import KafkaProblem
 
@@ -87,6 +87,6 @@ def _delete(bootstrap: str, group: str, wanted: Wanted, *, execute: bool) -> lis
             errors: Mapping[Partition, str] = {}
             if execute:
                 errors = kafka_groups.delete_offsets(cluster, group, partitions)
-    except (KafkaProblem, Impossible) as error:
+    except (KafkaProblem, InvalidReset) as error:
         fail(str(error))
-    return [Outcome(*each, offsets.get(each), errors.get(each)) for each in partitions]
+    return [OffsetDeletion(*each, offsets.get(each), errors.get(each)) for each in partitions]

@@ -1,4 +1,4 @@
-"""Asks a coordinator over its HTTP API; failures end the command with one line."""
+"""Sends requests to the HTTP API; a failure ends the command with one line."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ def group_path(group: str) -> str:
 
 
 def read_token(token: str | None, file: Path | None) -> str | None:
-    """The token of the options, the file's first."""
+    """The token of --token-file or, without it, of --token."""
     if file is None:
         return token
     try:
@@ -32,7 +32,7 @@ def read_token(token: str | None, file: Path | None) -> str | None:
         fail(f"--token-file {file}: {error}", code=2)
 
 
-class Problem(Exception):
+class ApiError(Exception):
     """The server answered with an error; the text is for people."""
 
     def __init__(self, text: str, status: int) -> None:
@@ -41,35 +41,35 @@ class Problem(Exception):
 
 
 def get(url: str | None, path: str) -> Any:
-    """The answer to a question."""
+    """Send a GET request and return the decoded response."""
     try:
-        return _ask(url, "GET", path, None, None)
-    except Problem as problem:
+        return _request(url, "GET", path, None, None)
+    except ApiError as problem:
         fail(str(problem))
 
 
 def change(url: str | None, method: str, path: str, body: Any, token: str | None) -> Any:
-    """Have something done that needs the token."""
+    """Send a request that needs the token; end the command if the server refuses it."""
     try:
         return try_change(url, method, path, body, token)
-    except Problem as problem:
+    except ApiError as problem:
         fail(str(problem))
 
 
 def try_change(url: str | None, method: str, path: str, body: Any, token: str | None) -> Any:
-    """The same, one of several; raises Problem if the server does not do it."""
+    """Send a request that needs the token. Raises ApiError if the server refuses it."""
     if not token:
-        fail("this needs the server's admin.token: give --token, --token-file", code=2)
+        fail("this command needs the server's admin.token: use --token or --token-file", code=2)
     if not token.isprintable():
-        # Not to be shown: it may be the right one but for its end.
-        fail("the token has characters that no token has, expected one line of text", code=2)
-    return _ask(url, method, path, body, token)
+        # The message must not contain it: it may be the right token with a line end.
+        fail("the token contains unprintable characters, expected one line of text", code=2)
+    return _request(url, method, path, body, token)
 
 
-def _ask(url: str | None, method: str, path: str, body: Any, token: str | None) -> Any:
+def _request(url: str | None, method: str, path: str, body: Any, token: str | None) -> Any:
     base = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
     if not base.startswith(("http://", "https://")):
-        fail(f"--url: {base!r} is no URL, expected http://host:port", code=2)
+        fail(f"--url: {base!r} is not a URL, expected http://host:port", code=2)
     from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import Request, urlopen
@@ -82,13 +82,13 @@ def _ask(url: str | None, method: str, path: str, body: Any, token: str | None) 
         with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
             return json.load(answer)
     except HTTPError as error:
-        raise Problem(_error_of(error), error.code) from error
+        raise ApiError(_error_of(error), error.code) from error
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        fail(f"cannot ask {base}: {reason}; is the server running with http.listener there?")
+        fail(f"{base} did not answer: {reason}; is the server running with http.listener there?")
 
 
 def _error_of(error: "HTTPError") -> str:
     with contextlib.suppress(ValueError, TypeError, KeyError):
         return str(json.load(error)["error"])
-    return f"{error.url} answers {error.code} {error.reason}"
+    return f"{error.url} answered {error.code} {error.reason}"

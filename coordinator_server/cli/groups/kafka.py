@@ -1,6 +1,6 @@
-"""A blocking Kafka client of the few requests that commands need, over this project's codecs.
+"""A blocking Kafka client for commands, built on this project's codecs.
 
-It asks every broker for the versions it has and takes the newest both know.
+It sends ApiVersions to every broker and uses the newest version that both support.
 """
 
 import socket
@@ -33,11 +33,11 @@ NEWEST: Final[Mapping[int, int]] = {
     ApiKey.OFFSET_FETCH: 7,
     ApiKey.LIST_OFFSETS: 9,
 }
-"""Versions above these name topics by ids, or have another shape than the commands write."""
+"""Newer versions use topic ids, or fields that the commands do not write."""
 
 
 class KafkaProblem(Exception):
-    """A server that cannot be asked, or an answer that is no use; the message says which."""
+    """A server cannot be reached, or its response is an error; the message says which."""
 
 
 class Broker(NamedTuple):
@@ -49,10 +49,10 @@ class Broker(NamedTuple):
 
 
 class KafkaConnection:
-    """One connection; requests are answered one after the other."""
+    """One connection, which sends one request at a time."""
 
     def __init__(self, host: str, port: int, client_id: str = CLIENT_ID) -> None:
-        """Connect, and ask for versions. Raises KafkaProblem."""
+        """Connect and send ApiVersions. Raises KafkaProblem."""
         self._name = f"{host}:{port}"
         self._client_id = client_id
         try:
@@ -71,11 +71,11 @@ class KafkaConnection:
         }
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._socket.close()
 
     def call(self, api_key: ApiKey, request: Any) -> Any:
-        """Send a request and wait for its answer. Raises KafkaProblem."""
+        """Send a request and return its response. Raises KafkaProblem."""
         version = self._version(api_key)
         self._correlation_id += 1
         head = request_header(api_key, version, self._correlation_id, self._client_id)
@@ -86,13 +86,15 @@ class KafkaConnection:
                 answer, 0, len(answer), api_key=api_key, api_version=version
             )
             if correlation_id != self._correlation_id:
-                raise KafkaProblem(f"{self._name} answers another request than was sent")
+                raise KafkaProblem(f"{self._name} sent the response of another request")
             return response_decoder(api_key, version)(answer, start, len(answer))
         except TimeoutError:
-            message = f"{self._name} does not answer {api_key.name} in {TIMEOUT_SECONDS:g} s"
+            message = f"{self._name} did not answer {api_key.name} within {TIMEOUT_SECONDS:g} s"
             raise KafkaProblem(message) from None
         except Malformed as error:
-            raise KafkaProblem(f"{self._name} speaks no Kafka: {error}") from None
+            raise KafkaProblem(
+                f"{self._name} sent something that is not a Kafka response: {error}"
+            ) from None
         except OSError as error:
             raise KafkaProblem(f"{self._name}: {error.strerror or error}") from None
 
@@ -101,13 +103,17 @@ class KafkaConnection:
         least, most = self._versions.get(api_key, (0, -1))
         newest = min(most, NEWEST.get(api_key, api.last), api.last)
         if newest < max(least, api.first):
-            raise KafkaProblem(f"{self._name} has no version of {api_key.name} that is known here")
+            raise KafkaProblem(
+                f"{self._name} and this client support no common version of {api_key.name}"
+            )
         return newest
 
     def _answer(self) -> bytes:
         size = int.from_bytes(self._read(4), "big", signed=True)
         if not 0 <= size <= MAX_ANSWER_BYTES:
-            raise KafkaProblem(f"{self._name} answers {size} bytes: that is no Kafka listener")
+            raise KafkaProblem(
+                f"the response of {self._name} has {size} bytes, so it is not a Kafka listener"
+            )
         return self._read(size)
 
     def _read(self, size: int) -> bytes:
@@ -115,13 +121,13 @@ class KafkaConnection:
         while len(received) < size:
             chunk = self._socket.recv(size - len(received))
             if not chunk:
-                raise KafkaProblem(f"{self._name} closed the connection instead of an answer")
+                raise KafkaProblem(f"{self._name} closed the connection instead of answering")
             received += chunk
         return bytes(received)
 
 
 class KafkaCluster:
-    """The brokers behind a bootstrap address, connected to when they are needed."""
+    """The brokers of a cluster, with a connection to each one that is used."""
 
     def __init__(self, host: str, port: int) -> None:
         """Connect. Raises KafkaProblem."""
@@ -141,7 +147,7 @@ class KafkaCluster:
             connection.close()
 
     def metadata(self, topics: list[str] | None) -> MetadataResponse:
-        """Brokers, and the leaders of some topics; None asks for all. Raises KafkaProblem."""
+        """Brokers and leaders of some topics, or of all with None. Raises KafkaProblem."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         answer: MetadataResponse = self._bootstrap.call(ApiKey.METADATA, request)
@@ -160,10 +166,10 @@ class KafkaCluster:
 
     def ask(self, broker: Broker, api_key: ApiKey, request: Any) -> Any:
         """Send a request to a node. Raises KafkaProblem."""
-        place = broker.host, broker.port
-        if place not in self._connections:
-            self._connections[place] = KafkaConnection(*place)
-        return self._connections[place].call(api_key, request)
+        address = broker.host, broker.port
+        if address not in self._connections:
+            self._connections[address] = KafkaConnection(*address)
+        return self._connections[address].call(api_key, request)
 
 
 def name(error_code: int) -> str:
@@ -175,6 +181,6 @@ def name(error_code: int) -> str:
 
 
 def check(error_code: int, what: str) -> None:
-    """Raise KafkaProblem for an error, which says what it is of."""
+    """Raise KafkaProblem for an error of the request or partition `what`."""
     if error_code:
         raise KafkaProblem(f"{what}: {name(error_code)}")

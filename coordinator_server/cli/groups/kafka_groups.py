@@ -1,6 +1,6 @@
-"""Groups over the Kafka protocol: what `kafka-consumer-groups.sh` asks of brokers.
+"""Reads and changes groups over the Kafka protocol, as `kafka-consumer-groups.sh` does.
 
-The shapes are those of the HTTP API where both have the same thing.
+The forms have the fields of the HTTP API where both have the same data.
 """
 
 from collections import defaultdict
@@ -40,13 +40,13 @@ Partition = tuple[str, int]
 """Topic and number."""
 
 EARLIEST, LATEST = -2, -1
-"""Timestamps of ListOffsets that mean an end of the log."""
+"""Special timestamps of ListOffsets."""
 
 T = TypeVar("T")
 
 
-class Committed(NamedTuple):
-    """What is committed for a partition."""
+class CommittedOffset(NamedTuple):
+    """The committed offset of a partition."""
 
     offset: int
     leader_epoch: int
@@ -119,15 +119,15 @@ def _member(member: DescribedGroupMember) -> Form:
         assigned = decode_assignment(member.member_assignment).partitions
         form["assigned"] = {topic: sorted(numbers) for topic, numbers in assigned.items()}
     except Malformed:
-        # A group of another protocol type than consumers': opaque to everybody but its members.
+        # Only consumers use this format; other protocol types have opaque metadata.
         pass
     return form
 
 
 def _offsets(
-    cluster: KafkaCluster, committed: Mapping[Partition, Committed], members: Iterable[Form]
+    cluster: KafkaCluster, committed: Mapping[Partition, CommittedOffset], members: Iterable[Form]
 ) -> list[Form]:
-    """Every partition that is committed or assigned, with its end and who reads it."""
+    """Every committed or assigned partition, with its end offset and owner."""
     owners = {
         (topic, number): member
         for member in members
@@ -142,7 +142,7 @@ def _offsets(
 
 
 def _offset(
-    partition: Partition, committed: Committed | None, end: int | None, owner: Form | None
+    partition: Partition, committed: CommittedOffset | None, end: int | None, owner: Form | None
 ) -> Form:
     offset = None if committed is None else committed.offset
     return {
@@ -158,8 +158,8 @@ def _offset(
     }
 
 
-def committed_offsets(cluster: KafkaCluster, group: str) -> dict[Partition, Committed]:
-    """What a group has committed. Raises KafkaProblem."""
+def committed_offsets(cluster: KafkaCluster, group: str) -> dict[Partition, CommittedOffset]:
+    """The committed offsets of a group. Raises KafkaProblem."""
     request = OffsetFetchRequest(group_id=group, topics=None)
     answer = cluster.ask(cluster.coordinator(group), ApiKey.OFFSET_FETCH, request)
     check(answer.error_code, f"OffsetFetch of {group!r}")
@@ -168,7 +168,7 @@ def committed_offsets(cluster: KafkaCluster, group: str) -> dict[Partition, Comm
         for each in topic.partitions:
             check(each.error_code, f"OffsetFetch of {topic.name}-{each.partition_index}")
             if each.committed_offset >= 0:
-                found[topic.name, each.partition_index] = Committed(
+                found[topic.name, each.partition_index] = CommittedOffset(
                     each.committed_offset, each.committed_leader_epoch, each.metadata or ""
                 )
     return found
@@ -275,7 +275,7 @@ def commit(cluster: KafkaCluster, group: str, offsets: Mapping[Partition, int]) 
 
 
 def _by_topic(asked: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
-    """What is asked of partitions, as requests have it: by topic."""
+    """Group parts of a request by topic."""
     by_topic: dict[str, list[T]] = defaultdict(list)
     for topic, of_partition in asked:
         by_topic[topic].append(of_partition)

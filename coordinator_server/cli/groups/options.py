@@ -1,4 +1,4 @@
-"""What the commands on groups have in common: their options, and how they print."""
+"""Options and output formats of the commands on groups."""
 
 import json
 from functools import partial
@@ -11,16 +11,19 @@ from coordinator_server.cli.arguments import PATH
 
 @click.group(no_args_is_help=True)
 def groups() -> None:
-    """Look at consumer groups, and change them."""
+    """Show and change consumer groups."""
 
 
 DEFAULT_URL = "http://127.0.0.1:9404"
 URL_VARIABLE = "COORDINATOR_HTTP"
-"""Says where HTTP is, below --url. No option's own, so that --bootstrap-server goes with it."""
+"""Environment variable for the URL without --url.
+
+It is not the envvar of --url, because --bootstrap-server must still be accepted with it.
+"""
 
 
 Format = Literal["text", "json", "yaml"]
-"""How a command prints its result."""
+"""Output format of a command."""
 
 group_argument: Final = click.argument("group")
 url_option: Final = click.option(
@@ -59,12 +62,12 @@ topics_option: Final = partial(
     help="A topic, or some of its partitions.",
 )
 execute_option: Final = click.option(
-    "--execute/--dry-run", default=False, help="Do it; otherwise it is only shown."
+    "--execute/--dry-run", default=False, help="Apply the change; otherwise only show it."
 )
 
 
 def show(form: Any, chosen: Format) -> bool:
-    """Print a form as JSON or YAML; False if it is to be text, which is the command's affair."""
+    """Print a form as JSON or YAML; return False for text, which the command prints."""
     if chosen == "json":
         click.echo(json.dumps(form, indent=2))
     elif chosen == "yaml":
@@ -72,7 +75,7 @@ def show(form: Any, chosen: Format) -> bool:
 
         text = yaml.safe_dump(form, sort_keys=False, allow_unicode=True)
         if not text.replace("\n", "").isprintable():
-            # YAML lets characters through that turn the writing round.
+            # YAML does not escape characters that change the writing direction.
             text = yaml.safe_dump(form, sort_keys=False, allow_unicode=False)
         click.echo(text, nl=False)
     return chosen != "text"

@@ -1,4 +1,4 @@
-"""`groups list|describe|why|waiting|timeline`: commands that only look."""
+"""`groups list|describe|why|waiting|timeline`: commands that only read."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +30,14 @@ STATES = (
     "Reconciling",
     "NotReady",
 )
-"""Kafka's GroupState: a broker that is asked may have groups of kinds this server has not."""
+"""Kafka's GroupState, including states of group kinds that only brokers have."""
 
-FEW_EVENTS = 10
-"""What `groups why` tells: a page."""
-LOOKED_AT = 100
-"""Rebalances it asks for at least, as the server answers if nobody says how many."""
-MOST_EVENTS = 1_000
-"""As many as the log keeps of a group."""
+DEFAULT_EVENTS = 10
+"""Entries of `groups why` without --limit."""
+MIN_REQUESTED = 100
+"""Rebalances that `groups why` requests at least, because it folds similar ones."""
+MAX_EVENTS = 1_000
+"""The log keeps no more rebalances of a group by default."""
 
 state_option = click.option(
     "--state",
@@ -59,7 +59,7 @@ def list_groups(
     states: tuple[str, ...],
     form: Format,
 ) -> None:
-    """List the groups; over HTTP with what their last rebalance was about."""
+    """List the groups; over HTTP with the reason of their last rebalance."""
     from coordinator_server.cli.groups import tables
 
     wanted = {_state(state) for state in states}
@@ -75,7 +75,7 @@ def list_groups(
 
 
 def _state(text: str) -> str:
-    """A state as Kafka writes it; in the argument only the letters count, as in Kafka's tools."""
+    """A state in Kafka's spelling; the argument may have any case, as in Kafka's tools."""
     named = {state.lower(): state for state in STATES}
     if text.lower() not in named:
         fail(f"--state {text!r}: expected one of {', '.join(STATES)}", code=2)
@@ -83,7 +83,7 @@ def _state(text: str) -> str:
 
 
 def one_server(url: str | None, bootstrap: str | None) -> str | None:
-    """The Kafka listener to ask, None for HTTP."""
+    """The address of the Kafka listener; None for HTTP."""
     if bootstrap and url:
         fail("expected either --url or --bootstrap-server", code=2)
     return bootstrap
@@ -117,7 +117,7 @@ def _kafka_list(bootstrap: str | None) -> Any:
 @group_argument
 @url_option
 @bootstrap_option
-@click.option("--members", is_flag=True, help="Its members instead of its offsets.")
+@click.option("--members", is_flag=True, help="Show members instead of offsets.")
 @format_option
 def describe(
     group: str,
@@ -126,7 +126,7 @@ def describe(
     members: bool,
     form: Format,
 ) -> None:
-    """Describe GROUP: its state, and offsets and who reads them; lag over --bootstrap-server."""
+    """Describe GROUP: state, offsets and their readers; with --bootstrap-server also the lag."""
     from coordinator_server.cli.groups import tables
 
     if one_server(url, bootstrap) is None:
@@ -155,19 +155,18 @@ def _kafka_describe(bootstrap: str | None, group: str) -> Any:
 @url_option
 @click.option(
     "--limit",
-    type=click.IntRange(min=1, max=MOST_EVENTS),
-    help=f"At most so many refusals and rebalances, alike ones folded. [default: {FEW_EVENTS}]",
+    type=click.IntRange(min=1, max=MAX_EVENTS),
+    help=f"Number of refusals and of folded rebalances. [default: {DEFAULT_EVENTS}]",
 )
 @format_option
 def why(group: str, url: str | None, limit: int | None, form: Format) -> None:
-    """Say who makes GROUP rebalance, what was refused, and why it rebalanced, the latest first."""
-    # More are looked at than are told: those that are alike make one line.
-    asked = limit if limit is None or form != "text" else max(limit, LOOKED_AT)
-    answer = get(url, f"{group_path(group)}/why" + (f"?limit={asked}" if asked else ""))
+    """Show why GROUP rebalanced and why its requests were refused, the latest first."""
+    requested = limit if limit is None or form != "text" else max(limit, MIN_REQUESTED)
+    answer = get(url, f"{group_path(group)}/why" + (f"?limit={requested}" if requested else ""))
     if not show(answer, form):
         from coordinator_server.cli.group_report import print_why
 
-        print_why(answer, limit or FEW_EVENTS)
+        print_why(answer, limit or DEFAULT_EVENTS)
 
 
 @groups.command()
@@ -175,7 +174,7 @@ def why(group: str, url: str | None, limit: int | None, form: Format) -> None:
 @url_option
 @format_option
 def waiting(group: str, url: str | None, form: Format) -> None:
-    """Say whom GROUP waits for, since when, and until when."""
+    """Show the members that GROUP waits for, since when, and until when."""
     answer = get(url, f"{group_path(group)}/waiting")
     if not show(answer, form):
         from coordinator_server.cli.groups.tables import print_waiting
@@ -187,7 +186,7 @@ def waiting(group: str, url: str | None, form: Format) -> None:
 @group_argument
 @url_option
 @click.option(
-    "--limit", type=click.IntRange(min=1, max=MOST_EVENTS), default=20, help="At most so many."
+    "--limit", type=click.IntRange(min=1, max=MAX_EVENTS), default=20, help="Number of rebalances."
 )
 @format_option
 def timeline(

@@ -1,4 +1,4 @@
-"""Which offsets are meant, as kafka-consumer-groups.sh has it; nothing is written here."""
+"""Computes the new offsets of a reset, with the options of kafka-consumer-groups.sh."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ Wanted = Mapping[str, Sequence[int] | None] | None
 LARGEST_OFFSET = (1 << 63) - 1
 
 
-class Impossible(Exception):
-    """What cannot be meant; the message says why."""
+class InvalidReset(Exception):
+    """A reset is impossible; the message says why."""
 
 
-class Planned(NamedTuple):
-    """A partition with its committed offset, if there is one, and the one it is to get."""
+class PlannedReset(NamedTuple):
+    """A partition with its committed offset, if there is one, and its new offset."""
 
     topic: str
     partition: int
@@ -26,7 +26,7 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to: exactly one of these is set."""
+    """The target of a reset; exactly one field is set."""
 
     to_earliest: bool = False
     to_latest: bool = False
@@ -34,7 +34,7 @@ class Target:
     shift_by: int | None = None
 
     def problem(self) -> str | None:
-        """What is wrong with the combination, if anything is."""
+        """An error in the combination of options, or None."""
         given = [self.to_earliest, self.to_latest, self.to_offset is not None]
         if sum([*given, self.shift_by is not None]) != 1:
             return "expected exactly one of --to-earliest, --to-latest, --to-offset, --shift-by"
@@ -46,16 +46,16 @@ class Target:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
-    """Topics as `name` or `name:0,1`, with None for all partitions; one named twice is both.
+    """Parse `name` or `name:0,1`; None means all partitions, repeated topics are merged.
 
-    Raises Impossible.
+    Raises InvalidReset.
     """
     topics: dict[str, list[int] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
         parts = numbers.split(",") if colon else []
         if not topic or not all(map(_is_partition, parts)):
-            raise Impossible(f"--topic {text!r}: expected NAME or NAME:PARTITION,PARTITION")
+            raise InvalidReset(f"--topic {text!r}: expected NAME or NAME:PARTITION,PARTITION")
         before = topics.get(topic, [])
         if before is None or not colon:
             topics[topic] = None
@@ -75,9 +75,9 @@ def chosen(
     committed: Mapping[Partition, int],
     known: Mapping[str, Sequence[int]],
 ) -> list[Partition]:
-    """The partitions that are meant, of topics of which others may be `known`.
+    """The partitions that a command names; `known` has all partitions of topics.
 
-    Raises Impossible if there are none.
+    Raises InvalidReset if there are none.
     """
     if wanted is None:
         found = list(committed)
@@ -87,7 +87,7 @@ def chosen(
             of_topic = [number for name, number in committed if name == topic]
             found += [(topic, each) for each in numbers or known.get(topic, of_topic)]
     if not found:
-        raise Impossible("the group has committed nothing there")
+        raise InvalidReset("the group has no committed offsets there")
     return found
 
 
@@ -96,18 +96,18 @@ def plan(
     partitions: Iterable[Partition],
     committed: Mapping[Partition, int],
     bounds: Mapping[Partition, tuple[int, int]] | None,
-) -> list[Planned]:
+) -> list[PlannedReset]:
     """The new offset of every partition.
 
     Args:
-        target: where to.
-        partitions: which ones.
-        committed: what is committed now.
+        target: the target of the reset.
+        partitions: the partitions to reset.
+        committed: the committed offsets.
         bounds: the first and the next offset of each log; new offsets are kept within. None if
-            they are not known: then only offsets that need no log can be meant.
+            they are not known; then only targets that need no log are possible.
 
     Raises:
-        Impossible: a partition has no log, or nothing to shift.
+        InvalidReset: a partition has no log, or nothing to shift.
     """
     planned = []
     for partition in sorted(partitions):
@@ -116,7 +116,7 @@ def plan(
         if bounds is not None:
             first, end = _bounds(partition, bounds)
             wanted = min(max(wanted, first), end)
-        planned.append(Planned(*partition, current, max(0, wanted)))
+        planned.append(PlannedReset(*partition, current, max(0, wanted)))
     return planned
 
 
@@ -130,16 +130,16 @@ def _wanted(
         return target.to_offset
     if target.shift_by is not None:
         if current is None:
-            raise Impossible(f"{_name(partition)} has no committed offset to shift")
+            raise InvalidReset(f"{_name(partition)} has no committed offset to shift")
         return current + target.shift_by
-    assert bounds is not None, "only over HTTP nobody knows where partitions end"
+    assert bounds is not None, "over HTTP the ends of partitions are unknown"
     first, end = _bounds(partition, bounds)
     return first if target.to_earliest else end
 
 
 def _bounds(partition: Partition, bounds: Mapping[Partition, tuple[int, int]]) -> tuple[int, int]:
     if partition not in bounds:
-        raise Impossible(f"{_name(partition)}: no such partition, or it has no leader")
+        raise InvalidReset(f"{_name(partition)} does not exist or has no leader")
     return bounds[partition]
 
 

@@ -1,4 +1,4 @@
-"""Tables of groups for a terminal; columns are named as in kafka-consumer-groups.sh and rpk."""
+"""Prints tables of groups; the columns have their names in kafka-consumer-groups.sh and rpk."""
 
 import sys
 import time
@@ -15,24 +15,24 @@ from coordinator_server.observe.printable_text import printable
 
 Form = Mapping[str, Any]
 
-NOTHING = "-"
-UNBROKEN = 10_000
-"""Characters; more than any line has."""
+NO_VALUE = "-"
+UNWRAPPED_WIDTH = 10_000
+"""Characters, more than any line has."""
 
 
 def console() -> Console:
-    """As wide as the terminal; where it is none, lines are not broken: others read them."""
-    width = None if sys.stdout.isatty() else UNBROKEN
+    """A console as wide as the terminal; output to a pipe or file has no line breaks."""
+    width = None if sys.stdout.isatty() else UNWRAPPED_WIDTH
     return Console(highlight=False, soft_wrap=True, width=width)
 
 
 def _text(line: str) -> Text:
-    """A line or cell; ids of clients in it do not control the terminal."""
+    """A line or cell in which control characters from client ids are escaped."""
     return Text(printable(line))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table; columns that begin with `>` are figures, None is `-`."""
+    """Print a table; `>` before a column's name aligns it to the right, None becomes `-`."""
     table = Table(box=None, pad_edge=False)
     for column in columns:
         is_number = column.startswith(">")
@@ -40,18 +40,18 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
             column.lstrip(">"), justify="right" if is_number else "left", overflow="fold"
         )
     for row in rows:
-        table.add_row(*(_text(NOTHING if cell in (None, "") else str(cell)) for cell in row))
+        table.add_row(*(_text(NO_VALUE if cell in (None, "") else str(cell)) for cell in row))
     console().print(table)
 
 
 def print_groups(groups: Iterable[Form]) -> None:
-    """Groups with what their last rebalance was about."""
+    """Print groups with the reason of their last rebalance."""
     columns = ("GROUP", "STATE", "PROTOCOL", ">GENERATION", ">MEMBERS", "LAST REBALANCE")
     print_table(columns, ((*_summary(group), _last(group["last_rebalance"])) for group in groups))
 
 
 def print_findings(findings: Sequence[Form]) -> None:
-    """Who flaps and which groups do not come to rest, under the list."""
+    """Print flapping members and rebalance storms below the list."""
     out = console()
     for number, finding in enumerate(findings):
         if not number:
@@ -68,20 +68,20 @@ def _last(event: Form | None) -> str:
 
 
 def print_kafka_groups(groups: Iterable[Form]) -> None:
-    """Groups as ListGroups has them."""
+    """Print groups with the fields of ListGroups."""
     keys = ("coordinator", "group", "protocol_type", "state")
     columns = ("BROKER", "GROUP", "TYPE", "STATE")
     print_table(columns, ([group[key] for key in keys] for group in groups))
 
 
 def print_group(group: Form) -> None:
-    """A group's head, as rpk prints it."""
+    """Print a group's header as rpk does."""
     lags = [entry["lag"] for entry in group["offsets"] if entry.get("lag") is not None]
     lines = {
         "GROUP": group["group"],
         "COORDINATOR": group.get("coordinator"),
         "STATE": group["state"],
-        "BALANCER": group["protocol"] or NOTHING,
+        "BALANCER": group["protocol"] or NO_VALUE,
         "GENERATION": group.get("generation"),
         "MEMBERS": len(group["members"]),
         "TOTAL-LAG": sum(lags) if lags else None,
@@ -94,7 +94,7 @@ def print_group(group: Form) -> None:
 
 
 def print_offsets(group: Form) -> None:
-    """Offsets with who reads the partition."""
+    """Print offsets with the member that reads each partition."""
     has_ends = any("end_offset" in entry for entry in group["offsets"])
     owners = {
         (topic, number): member
@@ -119,7 +119,7 @@ def _times(entry: Form) -> list[str]:
 
 
 def print_members(group: Form) -> None:
-    """Members with their partitions."""
+    """Print members with their partitions."""
     columns = ("CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", ">#PARTITIONS")
     print_table((*columns, "ASSIGNMENT"), map(_member_row, group["members"]))
 
@@ -133,15 +133,15 @@ def _member_row(member: Form) -> list[object]:
 
 
 def print_waiting(waiting: Form) -> None:
-    """Whom a group waits for."""
+    """Print the members that a rebalance waits for."""
     out = console()
     if waiting["phase"] is None:
-        out.print(_text(f"group {waiting['group']}: {waiting['state']}, it waits for nobody"))
+        out.print(_text(f"group {waiting['group']}: {waiting['state']}, it waits for no member"))
         return
     out.print(
         _text(
             f"group {waiting['group']}: {waiting['state']}, {waiting['joined']} of "
-            f"{waiting['expected']} members have done their {waiting['phase']}"
+            f"{waiting['expected']} members have completed the {waiting['phase']} phase"
         )
     )
     now = time.time() * 1000
@@ -162,8 +162,8 @@ def print_waiting(waiting: Form) -> None:
     print_table((*columns, ">SINCE", ">GIVEN UP IN"), rows)
 
 
-def print_timeline(story: Form) -> None:
-    """Rebalances, one per line."""
+def print_timeline(timeline: Form) -> None:
+    """Print rebalances, one per line."""
     columns = ("STARTED", ">GENERATION", "REASON", "CULPRIT", ">JOIN MS", ">SYNC MS", ">MEMBERS")
     rows = [
         (
@@ -176,16 +176,16 @@ def print_timeline(story: Form) -> None:
             f"{event['members_before']}->{event['members_after']}",
             event["outcome"],
         )
-        for event in story["rebalances"]
+        for event in timeline["rebalances"]
     ]
-    if story["current"]:
-        current = story["current"]
+    if timeline["current"]:
+        current = timeline["current"]
         since = when(current["started_ms"])
-        console().print(_text(f"rebalancing since {since}: {cause(current)}"))
+        console().print(_text(f"rebalancing since {since} because {cause(current)}"))
     print_table((*columns, "OUTCOME"), rows)
 
 
 def print_plan(group: str, planned: Iterable[tuple[str, int, int | None, int]]) -> None:
-    """A reset, as kafka-consumer-groups.sh prints it, with the offset before."""
+    """Print a reset as kafka-consumer-groups.sh does, with the current offset."""
     columns = ("GROUP", "TOPIC", ">PARTITION", ">CURRENT-OFFSET", ">NEW-OFFSET")
     print_table(columns, ((group, *entry) for entry in planned))

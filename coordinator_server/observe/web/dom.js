@@ -1,4 +1,4 @@
-// Elements from plain values. Text only ever becomes text: ids and reasons come from strangers.
+// Makes elements from plain values. Text never becomes HTML: clients choose ids and reasons.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -30,10 +30,10 @@ const DAY_MS = 86_400_000;
 const EARLIEST_MS = -62_135_596_800_000 + DAY_MS;
 const LATEST_MS = 253_402_300_799_999 - DAY_MS;
 
-/** A date; of a time that no calendar has, which a client or a damaged log may name, the nearest. */
+/** A date; clients and damaged logs may send a time outside the calendar, which becomes the nearest date in it. */
 export const date = (ms) => new Date(Math.min(Math.max(Number(ms) || 0, EARLIEST_MS), LATEST_MS));
 
-/** A time that `tick` keeps up to date: `mode` is `age`, `ago` or `left`. */
+/** A time element that `tick` updates; `mode` is `age`, `ago` or `left`. */
 export function clock(ms, mode) {
   const element = h('time', { datetime: date(ms).toISOString(), 'data-ms': ms, 'data-mode': mode }, '…');
   element.title = date(ms).toLocaleString();
@@ -43,7 +43,7 @@ export function clock(ms, mode) {
 /** A table; `columns` are `[title, class]`, `rows` lists of cells, each a value or a list of nodes. */
 export function table(caption, columns, rows, { keys = [], empty = 'nothing', narrow = 'stacks' } = {}) {
   if (!rows.length) return h('p', { class: 'quiet' }, empty);
-  // Roles are said, because a narrow screen shows rows as blocks, which would take them away.
+  // Explicit roles: a narrow screen displays rows as blocks, which removes the implicit ones.
   const head = h('tr', { role: 'row' }, columns.map(([title, kind]) => h('th', { scope: 'col', role: 'columnheader', class: kind }, title)));
   const body = rows.map((cells, index) => h('tr', { role: 'row', 'data-key': keys[index] ?? null }, cells.map((cell, at) => {
     const [title, kind] = columns[at];

@@ -1,10 +1,10 @@
-// What is shown, by the address's hash, and how it stays up to date: server-sent events say that
-// something happened, then the page asks for what is.
+// Shows the view that the address's hash names. After a server-sent event the page fetches the
+// view's data again.
 
 import { clock, h, section, table } from './dom.js';
 import { findings, members, offsets, rebalances, refusals, waiting } from './tables.js';
 import { timeline } from './timeline.js';
-import { ago, budget, coarse, number, reasonChip, span, stateChip, stateWords } from './words.js';
+import { ago, budget, coarse, number, reasonChip, span, stateChip, stateWords } from './formatting.js';
 
 const PAGE = 200;
 const REFRESH_MS = 10_000;
@@ -24,7 +24,7 @@ let clockOffset = 0;
 
 const serverNow = () => Date.now() + clockOffset;
 
-async function ask(path) {
+async function get(path) {
   const answer = await fetch(path, { headers: { Accept: 'application/json' } });
   const date = Date.parse(answer.headers.get('Date') ?? '');
   // The header has whole seconds: only a clock that is clearly off is corrected.
@@ -34,11 +34,11 @@ async function ask(path) {
   return form;
 }
 
-/** Put a part of the view in place; one that says the same as before is left alone. */
+/** Replace a part of the view if its data has changed. */
 function show(name, data, build) {
-  const print = JSON.stringify(data);
+  const fingerprint = JSON.stringify(data);
   const before = shownParts.get(name);
-  if (before?.print === print) return;
+  if (before?.fingerprint === fingerprint) return;
   const node = h('div', { 'data-part': name });
   const content = build();
   if (content) node.append(content);
@@ -51,7 +51,7 @@ function show(name, data, build) {
     box.scrollLeft = atEnd && 'end' in box.dataset ? box.scrollWidth : left;
   });
   if (focus) node.querySelector(focus)?.focus({ preventScroll: true });
-  shownParts.set(name, { print });
+  shownParts.set(name, { fingerprint });
   tick();
 }
 
@@ -95,7 +95,7 @@ function groupsView() {
       h('form', { role: 'search', on: { submit: (event) => event.preventDefault() } },
         h('label', { for: 'filter' }, 'Find'), filter, h('label', { for: 'states', class: 'unseen' }, 'State'), states)),
     slot('groups'));
-  return { events: 'api/events', async refresh() { answer = await ask(`api/groups?limit=${wanted}`); draw(); } };
+  return { events: 'api/events', async refresh() { answer = await get(`api/groups?limit=${wanted}`); draw(); } };
 }
 
 function totals(groups) {
@@ -125,7 +125,7 @@ function drawGroups(groups, answer, more) {
       group.protocol || '–',
     ];
   });
-  const empty = answer.groups.length ? 'No group fits.' : 'There are no groups yet: a consumer that joins one makes it.';
+  const empty = answer.groups.length ? 'No group matches.' : 'There are no groups yet. A consumer creates a group when it joins.';
   return h('div', {}, table('Groups', columns, rows, { empty, narrow: 'cards' }),
     answer.next ? h('button', { type: 'button', on: { click: more } }, 'Show more groups') : null);
 }
@@ -138,11 +138,11 @@ function groupView(id) {
   trail.replaceChildren(h('li', {}, h('a', { href: '#/' }, 'Groups')), h('li', {}, h('a', { href: location.hash, 'aria-current': 'page' }, id || '(no name)')));
   layout(slot('head'), slot('waiting'), slot('findings'), slot('timeline'), slot('refusals'), slot('members'), slot('offsets'));
   let isFolded = true;
-  let [group, story] = [null, null];
-  const draw = () => drawGroup(group, story, isFolded, () => { isFolded = !isFolded; draw(); });
+  let [group, history] = [null, null];
+  const draw = () => drawGroup(group, history, isFolded, () => { isFolded = !isFolded; draw(); });
   return { events: `api/events?group=${encodeURIComponent(id)}`,
     async refresh() {
-      [group, story] = await Promise.all([ask(path).catch(gone(id)), ask(`${path}/timeline?limit=100`)]);
+      [group, history] = await Promise.all([get(path).catch(gone(id)), get(`${path}/timeline?limit=100`)]);
       draw();
     } };
 }
@@ -152,13 +152,13 @@ const gone = (id) => (error) => {
   throw error;
 };
 
-function drawGroup(group, story, isFolded, turn) {
+function drawGroup(group, history, isFolded, toggle) {
   show('head', [group.state, group.generation, group.members.length, group.protocol, group.leader, group.state_since_ms], () => head(group));
   show('waiting', group.waiting, () => waiting(group.waiting));
-  show('findings', [story.findings, story.past_findings], () => findings(story.findings, false, story.past_findings));
-  show('timeline', [story.current, story.rebalances, group.members.map((member) => member.member_id), isFolded], () => section('timeline', 'Rebalances', null,
-    timeline(story, group.members, serverNow()), rebalances(story.rebalances, isFolded, turn)));
-  show('refusals', story.refusals, () => refusals(story.refusals));
+  show('findings', [history.findings, history.past_findings], () => findings(history.findings, false, history.past_findings));
+  show('timeline', [history.current, history.rebalances, group.members.map((member) => member.member_id), isFolded], () => section('timeline', 'Rebalances', null,
+    timeline(history, group.members, serverNow()), rebalances(history.rebalances, isFolded, toggle)));
+  show('refusals', history.refusals, () => refusals(history.refusals));
   show('members', [group.members, group.leader], () => members(group));
   show('offsets', group.offsets, () => offsets(group.offsets));
 }
@@ -184,15 +184,15 @@ function tick() {
   }
 }
 
-function said(state, text) {
+function setLive(state, text) {
   if (live.dataset.state === state) return;
   live.dataset.state = state;
   liveText.textContent = text;
 }
 
 async function showMemory() {
-  // An older server beside this page does not say it.
-  const status = await ask('api/status').catch(() => null);
+  // A server older than this page has no such field.
+  const status = await get('api/status').catch(() => null);
   const text = status ? budget(status.client_memory) : '';
   if (memory.textContent !== text) memory.textContent = text;
   memory.classList.toggle('scarce', Boolean(status?.client_memory.waiting_connections));
@@ -205,11 +205,11 @@ async function refresh() {
   } catch (error) {
     if (mine !== view) return;
     if (error.status) layout(h('p', { class: 'trouble', role: 'alert' }, error.message));
-    else said('down', 'no connection');
+    else setLive('down', 'no connection to the server');
   }
 }
 
-function soon() {
+function refreshSoon() {
   if (pending) return;
   pending = setTimeout(() => { pending = 0; refresh(); }, 250);
 }
@@ -217,9 +217,9 @@ function soon() {
 function listen(path) {
   stream?.close();
   stream = new EventSource(path);
-  stream.addEventListener('open', () => { said('up', 'live'); refresh(); });
-  stream.addEventListener('error', () => said('down', 'reconnecting'));
-  for (const name of [...EVENTS, 'overrun']) stream.addEventListener(name, soon);
+  stream.addEventListener('open', () => { setLive('up', 'live'); refresh(); });
+  stream.addEventListener('error', () => setLive('down', 'reconnecting'));
+  for (const name of [...EVENTS, 'overrun']) stream.addEventListener(name, refreshSoon);
 }
 
 async function route() {

@@ -1,8 +1,8 @@
-// The tables of a group: rebalances, refusals, waiting, members, offsets.
+// Builds the tables of a group: rebalances, refused requests, awaited members, members, offsets.
 
 import { clock, h, section, table } from './dom.js';
-import { further, runs, said } from './runs.js';
-import { memberName, number, reasonChip, removal, shortName, span, timeOfDay, when, words } from './words.js';
+import { clientReason, fold, restarts } from './rebalance_folding.js';
+import { memberName, number, reasonChip, removal, shortName, span, timeOfDay, when, words } from './formatting.js';
 
 const NAMED = 4;
 
@@ -15,9 +15,9 @@ function named(title, members) {
 
 function cause(event) {
   const rounds = (event.rounds ?? []).slice(1).map((round) => h('div', { class: 'round' },
-    h('span', { class: 'quiet' }, 'then '), reasonChip(round.reason), ' ', memberName(round.culprit)));
-  const said = event.client_reason ? h('q', {}, event.client_reason) : null;
-  return [reasonChip(event.reason), said, ...rounds];
+    h('span', { class: 'quiet' }, 'restarted by '), reasonChip(round.reason), ' ', memberName(round.culprit)));
+  const quote = event.client_reason ? h('q', {}, event.client_reason) : null;
+  return [reasonChip(event.reason), quote, ...rounds];
 }
 
 function waitedFor(event) {
@@ -29,7 +29,7 @@ function waitedFor(event) {
 const COLUMNS = [['When', 'time'], ['Generation', 'num'], ['Reason', ''], ['Culprit', ''],
   ['Join', 'num'], ['Sync', 'num'], ['Members', 'num'], ['Changes', ''], ['Waited for', '']];
 
-function one(event) {
+function rebalanceCells(event) {
   return [
     when(event.started_ms),
     event.outcome === 'completed' ? `${event.generation_before} → ${event.generation_after}` : words(event.outcome),
@@ -43,25 +43,25 @@ function one(event) {
   ];
 }
 
-/** A client that may have been several members, one after the other. */
+/** The name of a client that may have been several members, one after the other. */
 const clientName = (member) => memberName(member.client_id ? { ...member, member_id: '' } : member);
 
-/** The client's words; how often it said them, unless it always did. */
-function quoted(run) {
-  const [text, times] = said(run) ?? [];
-  return text ? [h('q', {}, text), times < run.length ? h('div', { class: 'round quiet' }, `it said that ${times} ×`) : null] : null;
+/** The most frequent reason given by the client, and its count if some rebalances have another. */
+function quoted(entry) {
+  const [text, times] = clientReason(entry) ?? [];
+  return text ? [h('q', {}, text), times < entry.length ? h('div', { class: 'round quiet' }, `reason given ${times} ×`) : null] : null;
 }
 
-/** Rebalances that are alike in one row, with what set them back. */
-function several(run) {
-  const [last, first] = [run[0], run.at(-1)];
-  const inAll = (phase) => [span(run.reduce((sum, event) => sum + event[phase], 0)), h('div', { class: 'quiet' }, 'in all')];
-  const rounds = further(run).map(({ count, reason, culprit }) => h('div', { class: 'round' },
-    h('span', { class: 'quiet' }, `then ${count} × `), reasonChip(reason), ' ', clientName(culprit)));
+/** One row for folded rebalances, with the causes of their restarts. */
+function foldedCells(entry) {
+  const [last, first] = [entry[0], entry.at(-1)];
+  const inAll = (phase) => [span(entry.reduce((sum, event) => sum + event[phase], 0)), h('div', { class: 'quiet' }, 'in all')];
+  const rounds = restarts(entry).map(({ count, reason, culprit }) => h('div', { class: 'round' },
+    h('span', { class: 'quiet' }, `restarted ${count} × by `), reasonChip(reason), ' ', clientName(culprit)));
   return [
     `${when(first.started_ms)} – ${timeOfDay(last.started_ms)}`,
     last.outcome === 'completed' ? `${first.generation_before} → ${last.generation_after}` : words(last.outcome),
-    [h('b', {}, `${run.length} × `), reasonChip(last.reason), quoted(run), ...rounds],
+    [h('b', {}, `${entry.length} × `), reasonChip(last.reason), quoted(entry), ...rounds],
     clientName(last.culprit),
     inAll('join_phase_ms'),
     inAll('sync_phase_ms'),
@@ -71,49 +71,49 @@ function several(run) {
   ];
 }
 
-/** Every rebalance in words and figures, the newest first; those that are alike as one, until `turn` is asked for each. */
-export function rebalances(events, isFolded, turn) {
-  const folded = runs(events);
+/** The table of rebalances, the latest first; `toggle` switches between folded and single ones. */
+export function rebalances(events, isFolded, toggle) {
+  const folded = fold(events);
   const entries = isFolded ? folded : events.map((event) => [event]);
-  const shown = table('Rebalances, the latest first', COLUMNS, entries.map((run) => (run.length === 1 ? one(run[0]) : several(run))), {
-    keys: entries.map((run) => run.map((event) => `rebalance-${event.started_ms}`).join(' ')),
+  const shown = table('Rebalances, the latest first', COLUMNS, entries.map((entry) => (entry.length === 1 ? rebalanceCells(entry[0]) : foldedCells(entry))), {
+    keys: entries.map((entry) => entry.map((event) => `rebalance-${event.started_ms}`).join(' ')),
     empty: 'No finished rebalance is known.',
   });
   if (folded.length === events.length) return shown;
-  const what = isFolded ? `Show each of ${events.length} rebalances` : 'Show those that are alike as one';
-  return h('div', {}, shown, h('button', { type: 'button', id: 'fold', on: { click: turn } }, what));
+  const label = isFolded ? `Show all ${events.length} rebalances` : 'Fold similar rebalances';
+  return h('div', {}, shown, h('button', { type: 'button', id: 'fold', on: { click: toggle } }, label));
 }
 
-/** Who asked; what all members were told names the first. Requests of operators have names in small letters. */
-function asker(refusal) {
-  return refusal.of_all ? ['members, first ', whoAsked(refusal)] : whoAsked(refusal);
+function senders(refusal) {
+  return refusal.of_all ? ['several members, first ', sender(refusal)] : sender(refusal);
 }
 
-function whoAsked(refusal) {
+function sender(refusal) {
   const { member_id: id, client_id: client, group_instance_id: instance } = refusal.member;
+  // The names of an operator's requests are in lower case, those of Kafka's APIs are not.
   const isOperator = refusal.api === refusal.api.toLowerCase();
   return id || client || instance || isOperator ? memberName(refusal.member) : h('span', { class: 'quiet' }, 'a client');
 }
 
-/** What was refused, to whom, and why. */
+/** The table of refused requests. */
 export function refusals(list) {
   const columns = [['When', 'time'], ['Member', ''], ['Answer', ''], ['Because', 'wide'], ['Times', 'num']];
   const rows = list.map((refusal) => [
     refusal.count > 1 ? `${timeOfDay(refusal.first_ms)} – ${timeOfDay(refusal.at_ms)}` : when(refusal.at_ms),
-    asker(refusal),
-    [h('code', {}, refusal.error), h('div', { class: 'quiet' }, `to ${refusal.api}`)],
+    senders(refusal),
+    [h('code', {}, refusal.error), h('div', { class: 'quiet' }, `to ${refusal.api}${refusal.error === 'REBALANCE_IN_PROGRESS' ? ', normal during a rebalance' : ''}`)],
     refusal.removed ? `${removal(refusal.removed.reason)} at ${timeOfDay(refusal.removed.at_ms)}` : refusal.detail,
     number(refusal.count ?? 1),
   ]);
-  return section('refusals', 'Refused requests', 'why a member got an error',
+  return section('refusals', 'Refused requests', 'errors that members and operators got',
     table('Refused requests, the latest first', columns, rows, { empty: 'No request was refused.' }));
 }
 
-/** Whom the group waits for; ages count. */
+/** The table of members that a rebalance waits for. */
 export function waiting(state) {
   if (!state?.waiting?.length) return null;
   const phase = state.phase ?? 'join';
-  const columns = [['Member', ''], ['Kind', ''], ['Has yet to', ''], ['For', 'num'], ['Given up in', 'num']];
+  const columns = [['Member', ''], ['Kind', ''], ['Must still', ''], ['For', 'num'], ['Removed in', 'num']];
   const rows = state.waiting.map((member) => [
     memberName(member),
     member.kind,
@@ -123,7 +123,7 @@ export function waiting(state) {
   ]);
   const title = `Waiting for ${state.waiting.length === 1 ? '1 member' : `${state.waiting.length} members`} to ${phase}`;
   return h('div', { class: 'waiting' }, section('waiting', title,
-    `${state.joined} of ${state.expected} have`, table(title, columns, rows)));
+    `${state.joined} of ${state.expected} have done so`, table(title, columns, rows)));
 }
 
 function assignment(member) {
@@ -132,7 +132,7 @@ function assignment(member) {
   return parts.length ? parts : h('span', { class: 'quiet' }, '–');
 }
 
-/** Who is in the group, with what. */
+/** The table of members and their partitions. */
 export function members(group) {
   const columns = [['Member', ''], ['Member id', 'id'], ['Partitions', 'wide'], ['Session', 'num'], ['Rebalance', 'num']];
   const rows = (group.members ?? []).map((member) => [
@@ -142,10 +142,10 @@ export function members(group) {
     span(member.session_timeout_ms),
     span(member.rebalance_timeout_ms),
   ]);
-  return section('members', 'Members', null, table('Members', columns, rows, { empty: 'Nobody is in the group.' }));
+  return section('members', 'Members', null, table('Members', columns, rows, { empty: 'The group has no members.' }));
 }
 
-/** How far the group has read, and until when that is kept. */
+/** The table of committed offsets and their expiration. */
 export function offsets(list) {
   const columns = [['Topic', ''], ['Partition', 'num'], ['Offset', 'num'], ['Committed', 'num'], ['Expires', 'num'], ['Metadata', 'wide-only']];
   const rows = list.map((offset) => [
@@ -157,10 +157,10 @@ export function offsets(list) {
     offset.metadata || h('span', { class: 'quiet' }, '–'),
   ]);
   return section('offsets', 'Committed offsets', null,
-    table('Committed offsets', columns, rows, { empty: 'Nothing is committed.', narrow: 'plain' }));
+    table('Committed offsets', columns, rows, { empty: 'The group has not committed any offset.', narrow: 'plain' }));
 }
 
-/** Flapping members and storms, each a sentence; those of the past with their end. */
+/** Sentences about flapping members and rebalance storms; past ones have their end. */
 export function findings(list, link, past = []) {
   if (!list?.length && !past.length) return null;
   const items = [...list, ...past].map((finding) => h('li', {},

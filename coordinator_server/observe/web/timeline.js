@@ -1,9 +1,9 @@
-// The timeline of a group as a picture: generations from left to right, members as lanes.
+// Draws the timeline of a group: generations from left to right, members as lanes.
 //
 // A rebalance takes milliseconds and a generation hours: widths grow with the logarithm of time.
 
 import { h, s } from './dom.js';
-import { day, families, family, mark, shortName, span, timeOfDay, words } from './words.js';
+import { day, families, family, mark, shortName, span, timeOfDay, words } from './formatting.js';
 
 const TOP = 46;
 const BAR = 26;
@@ -23,21 +23,21 @@ const logWidth = (ms, least, most) => Math.min(most, least + 7 * Math.log2(1 + M
 const labelWidth = (event) => 24 + 7 * Math.max(words(event.reason).length, Math.min(14, shortName(event.culprit).length));
 
 /** Columns from the oldest to the newest: a rebalance and the generation that followed. */
-function columns(story, now) {
-  const events = [...story.rebalances].reverse();
+function columns(history, now) {
+  const events = [...history.rebalances].reverse();
   const made = events.map((event, index) => {
     const ended = event.ended_ms ?? event.started_ms + event.join_phase_ms + event.sync_phase_ms;
-    const next = events[index + 1]?.started_ms ?? story.current?.started_ms ?? now;
+    const next = events[index + 1]?.started_ms ?? history.current?.started_ms ?? now;
     return { event, ended, join: logWidth(event.join_phase_ms, 8, 110), sync: logWidth(event.sync_phase_ms, 6, 80),
       stable: Math.min(150, MIN_STABLE + 4 * Math.log2(1 + Math.max(0, next - ended) / 1000)) };
   });
-  if (story.current) {
-    const running = { ...story.current, outcome: 'running', joined: CAME.includes(story.current.reason) ? [story.current.culprit] : [], left: [], evicted: [], waited_for: [] };
+  if (history.current) {
+    const running = { ...history.current, outcome: 'running', joined: CAME.includes(history.current.reason) ? [history.current.culprit] : [], left: [], evicted: [], waited_for: [] };
     made.push({ event: running, ended: now, join: 96, sync: 0, stable: 8, running: true });
   }
   let x = LEFT;
   for (const column of made) {
-    // Never narrower than its label, which is what tells the reasons apart without colour.
+    // A column is as wide as its label, which distinguishes the reasons without colour.
     column.stable = Math.max(column.stable, labelWidth(column.event) - column.join - column.sync);
     column.x = x;
     column.end = x + column.join + column.sync;
@@ -47,7 +47,7 @@ function columns(story, now) {
   return made;
 }
 
-/** Who was a member in which columns, from the members of now and what each rebalance changed. */
+/** The columns in which each member was in the group, from the current members and the changes of each rebalance. */
 function lanes(made, members) {
   const found = new Map();
   const lane = (member) => {
@@ -83,7 +83,7 @@ function lanes(made, members) {
   return [...found.values()];
 }
 
-/** Patterns beside colours: every family is told without colour too. */
+/** A pattern for each family, for readers who cannot see its colour. */
 function patterns() {
   const line = (d) => s('path', { d, class: 'pattern-line' });
   const pattern = (id, ...content) => s('pattern', { id: `pattern-${id}`, width: 6, height: 6, patternUnits: 'userSpaceOnUse' }, ...content);
@@ -130,12 +130,12 @@ const MARKS = {
 };
 
 function drawLane(lane, y) {
-  const inWords = { joined: 'joined', left: 'left', evicted: 'evicted' };
+  const verbs = { joined: 'joined', left: 'left', evicted: 'evicted' };
   return s('g', { class: 'lane' },
     lane.spans.map(([from, to]) => s('line', { x1: from, x2: to, y1: y, y2: y, class: 'life' })),
     lane.waits.map((wait) => s('g', {}, s('title', {}, `${shortName(lane.member)} was waited for${wait.ms === undefined ? '' : ` ${span(wait.ms)}`}`),
       s('rect', { x: wait.x + 2, y: y - 4, width: Math.max(4, wait.width - 4), height: 8, rx: 4, class: 'waited' }))),
-    lane.marks.map((entry) => s('g', {}, s('title', {}, `${shortName(lane.member)} ${inWords[entry.kind]}`),
+    lane.marks.map((entry) => s('g', {}, s('title', {}, `${shortName(lane.member)} ${verbs[entry.kind]}`),
       MARKS[entry.kind](entry.x, y),
       entry.kind === 'evicted' ? s('text', { x: entry.x + 8, y: y + 4, class: 'minor evicted-label' }, 'evicted') : null)));
 }
@@ -153,22 +153,22 @@ function legend() {
     item(sign('joined'), 'joined'), item(sign('left'), 'left'), item(sign('evicted'), 'evicted'), item(waited, 'waited for'));
 }
 
-function summary(story, made, shown) {
-  const last = story.rebalances[0];
-  const latest = last ? `, the last because of ${words(last.reason)} by ${shortName(last.culprit)}` : '';
-  return `Timeline of ${story.group}: ${story.rebalances.length} rebalances of ${shown} members${latest}. The table below has all of it.`;
+function summary(history, made, shown) {
+  const last = history.rebalances[0];
+  const latest = last ? `; the last one had the reason ${words(last.reason)} and the culprit ${shortName(last.culprit)}` : '';
+  return `Timeline of ${history.group}: ${history.rebalances.length} rebalances of ${shown} members${latest}. The table below has all details.`;
 }
 
-/** The picture and its legend. `members` are those of now, `now` in milliseconds. */
-export function timeline(story, members, now) {
-  const made = columns(story, now);
+/** The figure and its legend. `members` are the current ones, `now` is in milliseconds. */
+export function timeline(history, members, now) {
+  const made = columns(history, now);
   if (!made.length) return h('p', { class: 'quiet' }, 'No rebalance is known yet.');
   const all = lanes(made, members);
   const shown = all.slice(0, MAX_LANES);
   const width = made.at(-1).next + 12;
   const height = LANES_TOP + Math.max(1, shown.length) * LANE + FOOT;
   const y = (index) => LANES_TOP + index * LANE + LANE / 2;
-  const picture = s('svg', { width, height, viewBox: `0 0 ${width} ${height}`, class: 'timeline', role: 'img', 'aria-label': summary(story, made, all.length) },
+  const picture = s('svg', { width, height, viewBox: `0 0 ${width} ${height}`, class: 'timeline', role: 'img', 'aria-label': summary(history, made, all.length) },
     patterns(), made.map((column, index) => bar(column, made[index - 1])), shown.map((lane, index) => drawLane(lane, y(index))));
   for (const label of picture.querySelectorAll('[data-axis]')) {
     label.setAttribute('y', label.dataset.axis === 'day' ? height - 4 : height - 18);
@@ -177,6 +177,6 @@ export function timeline(story, members, now) {
   const more = all.length > shown.length ? h('p', { class: 'note' }, `${all.length - shown.length} more members are not drawn.`) : null;
   return h('figure', {},
     h('div', { class: 'picture' }, names, h('div', { class: 'scroll', tabindex: '0', role: 'group', 'aria-label': 'Timeline', 'data-end': '' }, picture)),
-    more, h('figcaption', {}, legend(), h('p', { class: 'note' }, 'Each bar: join phase, sync phase, then the generation. Widths grow with the logarithm of time.')));
+    more, h('figcaption', {}, legend(), h('p', { class: 'note' }, 'Each bar shows the join phase, the sync phase and the generation that followed. Widths grow with the logarithm of time.')));
 }
 

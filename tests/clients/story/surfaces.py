@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from playwright.async_api import Page, async_playwright
 
+from coordinator_server.cli.rebalance_sentences import CAUSES
 from tests.clients.story.script import Story, said
 from tests.support.processes import ROOT
 from tests.support.server import ServerProcess
@@ -22,11 +23,12 @@ Told = Mapping[str, list[str]]
 """By group."""
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-_BECAUSE = re.compile(
-    r"^  because (?P<reason>\w+) by (?P<client>.+?)(?:-[0-9a-f]+\u2026)?"
-    r"(?: \[(?P<instance>.+)\])? at \S+$",
-    re.MULTILINE,
-)
+_NAME = r"(?P<client>\S+?)(?:-[0-9a-f]+\u2026)?(?: \[(?P<instance>.+)\])? at \S+?"
+_BECAUSE = re.compile(r"^  because (.+?)(?: \(reason given: .*\))?$", re.MULTILINE)
+_CLAUSES = {
+    reason: re.compile(clause.replace(".", r"\.").replace("{}", _NAME))
+    for reason, clause in CAUSES.items()
+}
 
 
 def read_all(story: Story) -> dict[str, Told]:
@@ -79,8 +81,14 @@ def _cli(story: Story) -> Told:
 def _why(server: ServerProcess, group: str) -> list[str]:
     url = f"http://127.0.0.1:{server.http_port}"
     out = _run("groups", "why", group, "--url", url, "--limit", "100")
-    found = _BECAUSE.finditer(out)
-    return [said(each["reason"], each["client"], each["instance"]) for each in found][::-1]
+    return [_cause(each[1]) for each in _BECAUSE.finditer(out)][::-1]
+
+
+def _cause(clause: str) -> str:
+    for reason, pattern in _CLAUSES.items():
+        if found := pattern.fullmatch(clause):
+            return said(reason, found["client"], found["instance"])
+    raise AssertionError(f"unknown cause: {clause!r}")
 
 
 def _run(*arguments: str) -> str:

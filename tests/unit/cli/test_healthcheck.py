@@ -55,10 +55,10 @@ def test_a_server_that_names_a_coordinator_is_healthy(kafka: Serve) -> None:
     ("reply", "message"),
     [
         (answer(error=15), "error 15"),
-        (answer(correlation_id=2), "no answer of a Kafka server"),
+        (answer(correlation_id=2), "something that is not a Kafka response"),
         (answer()[:9], "closed"),
-        (struct.pack(">i", 3) + b"abc", "no answer of a Kafka server"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "that is no Kafka listener"),
+        (struct.pack(">i", 3) + b"abc", "something that is not a Kafka response"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "so this is not a Kafka listener"),
         (b"", "closed"),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_server_that_never_answers_is_unhealthy() -> None:
         code, _, err = invoke(
             "healthcheck", "--bootstrap", f"127.0.0.1:{port}", "--timeout", "0.05"
         )
-    assert (code, err) == (1, f"error: 127.0.0.1:{port} does not answer within 0.05 s\n")
+    assert (code, err) == (1, f"error: 127.0.0.1:{port} did not answer within 0.05 s\n")
 
 
 def test_nobody_listening_is_unhealthy() -> None:
@@ -123,8 +123,8 @@ def test_a_server_that_does_not_become_ready_is_told_with_what_it_lacked(kafka: 
     code, out, err = invoke("healthcheck", "--bootstrap", f"127.0.0.1:{port}", "--wait", "0.05")
     assert (code, out) == (1, "")
     assert err == (
-        f"error: not ready after 0.05 s: 127.0.0.1:{port}: ListGroups answers error 14: "
-        "groups are being loaded\n"
+        f"error: the server was not ready within 0.05 s: 127.0.0.1:{port}: "
+        "ListGroups was answered with error 14: the server is still loading groups\n"
     )
 
 

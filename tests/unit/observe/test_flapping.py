@@ -278,7 +278,7 @@ def test_the_text_of_a_client_is_kept_short(make_event: Make) -> None:
 
 def test_a_storm_of_a_client_that_is_named_already_gives_no_advice_twice(make_event: Make) -> None:
     flapping, storm = found(rebalances(make_event, causes(*[R.MEMBER_LEFT] * 11), every_ms=1_000))
-    assert flapping.sentence.endswith("so that restarts cost no rebalance.")
+    assert flapping.sentence.endswith("so that restarts cause no rebalance.")
     assert storm.sentence == (
         "group 'orders' rebalanced 11 times within 10 minutes, most often because of client 'app'."
     )

@@ -27,7 +27,7 @@ async def test_the_first_object_is_read_before_there_is_a_loop() -> None:
     ours.send({"config": {"workers": 2}})
     assert await asyncio.to_thread(receive_first, other) == {"config": {"workers": 2}}
     ours.close()
-    with pytest.raises(EOFError, match="the other side has gone"):
+    with pytest.raises(EOFError, match="the other side has closed"):
         await asyncio.to_thread(receive_first, other)
     other.close()
 

@@ -71,9 +71,9 @@ async def test_a_failed_conversation_ends_the_worker_with_an_error(
 
     monkeypatch.setattr(child, "Worker", FakeWorker)
     monkeypatch.setattr(Channel, "open", opened)
-    monkeypatch.setattr(serving, "calm_collector", lambda: None)
+    monkeypatch.setattr(serving, "freeze_heap", lambda: None)
     # It would end the process of the tests some seconds later.
-    monkeypatch.setattr(serving, "hurry", lambda *_: None)
+    monkeypatch.setattr(serving, "skip_cleanup", lambda *_: None)
     try:
         succeeded = await asyncio.wait_for(child.serve(None, None), 30)  # type: ignore[arg-type]
     finally:

@@ -38,12 +38,12 @@ class FakeSupervisor:
 async def test_a_stop_that_takes_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
-    def hurry(_kept: object, _report: Callable[..., None], seconds: float) -> None:
+    def skip_cleanup(_kept: object, _report: Callable[..., None], seconds: float) -> None:
         assert module.STOP_SECONDS < seconds < PATIENCE
-        done.append("hurry")
+        done.append("skip_cleanup")
 
     monkeypatch.setattr(module, "Supervisor", lambda _config: FakeSupervisor(done))
-    monkeypatch.setattr(module, "hurry", hurry)
+    monkeypatch.setattr(module, "skip_cleanup", skip_cleanup)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(30):
@@ -51,4 +51,4 @@ async def test_a_stop_that_takes_too_long_is_cut_off(monkeypatch: pytest.MonkeyP
     finally:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.remove_signal_handler(number)
-    assert done == ["start", "hurry", "stop"]
+    assert done == ["start", "skip_cleanup", "stop"]

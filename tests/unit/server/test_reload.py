@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.config import Config, ConfigError
-from coordinator_server.config.sources import Problem
+from coordinator_server.config.sources import ConfigProblem
 from coordinator_server.server.reload import Reloader
 from tools.ports import free_port
 from tools.starting import await_coordinator
@@ -54,7 +54,7 @@ def test_what_can_be_applied_is_and_the_rest_is_named() -> None:
 @pytest.mark.parametrize(
     ("failure", "problem"),
     [
-        (ConfigError([Problem("log.level", "what is that")]), "log.level: what is that"),
+        (ConfigError([ConfigProblem("log.level", "what is that")]), "log.level: what is that"),
         (OSError("no such file"), "no such file"),
     ],
 )

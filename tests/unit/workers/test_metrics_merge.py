@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from coordinator_server.workers.metrics_merge import Merged
+from coordinator_server.workers.metrics_merge import MergedMetrics
 
 WORKER = """\
 # HELP requests_total Requests.
@@ -27,7 +27,7 @@ commit_count {requests}
 """
 
 
-def shown(merged: Merged) -> dict[str, float]:
+def shown(merged: MergedMetrics) -> dict[str, float]:
     registry = CollectorRegistry()
     registry.register(merged)
     lines = generate_latest(registry).decode().splitlines()
@@ -35,13 +35,15 @@ def shown(merged: Merged) -> dict[str, float]:
     return {name: float(value) for name, _, value in pairs}
 
 
-def taken(merged: Merged, worker: int, pid: int, requests: int, groups: int, ratio: float) -> None:
+def taken(
+    merged: MergedMetrics, worker: int, pid: int, requests: int, groups: int, ratio: float
+) -> None:
     text = WORKER.format(requests=requests, groups=groups, ratio=ratio)
     merged.take(worker, pid, text)
 
 
 def test_counts_are_summed_and_of_ratios_the_largest_is_shown() -> None:
-    merged = Merged()
+    merged = MergedMetrics()
     taken(merged, 0, 100, requests=3, groups=2, ratio=0.25)
     taken(merged, 1, 101, requests=4, groups=5, ratio=0.5)
     assert shown(merged) == {
@@ -57,7 +59,7 @@ def test_counts_are_summed_and_of_ratios_the_largest_is_shown() -> None:
 
 
 def test_what_a_dead_worker_had_counted_stays_and_what_it_had_does_not() -> None:
-    merged = Merged()
+    merged = MergedMetrics()
     taken(merged, 0, 100, requests=3, groups=2, ratio=0.25)
     taken(merged, 1, 101, requests=4, groups=5, ratio=0.5)
     merged.miss(1, None)
@@ -73,7 +75,7 @@ def test_what_a_dead_worker_had_counted_stays_and_what_it_had_does_not() -> None
 
 
 def test_a_worker_that_is_only_slow_keeps_its_values() -> None:
-    merged = Merged()
+    merged = MergedMetrics()
     taken(merged, 0, 100, requests=3, groups=2, ratio=0.25)
     merged.miss(0, 100)
     assert shown(merged)["groups"] == 2

@@ -1,12 +1,12 @@
-// Times, numbers and names as people read them, and what each reason looks like.
+// Formats times, numbers, names and reasons for the page.
 
 import { date, h } from './dom.js';
 
 const FAMILIES = {
-  came: { title: 'a member came', mark: '+' },
+  came: { title: 'a member joined', mark: '+' },
   went: { title: 'a member left', mark: '−' },
-  failed: { title: 'a member was given up', mark: '×' },
-  changed: { title: 'something changed', mark: '~' },
+  failed: { title: 'a member was removed after a timeout', mark: '×' },
+  changed: { title: 'a member changed or joined again', mark: '~' },
   ruled: { title: 'an operator or a limit', mark: '!' },
 };
 
@@ -32,29 +32,29 @@ export const families = () => Object.entries(FAMILIES);
 const REMOVALS = {
   left: 'it had left',
   session_expired: 'its session had expired',
-  join_timeout: 'it had been given up: it did not join again in time',
-  sync_timeout: 'it had been given up: it did not send SyncGroup in time',
+  join_timeout: 'the group had removed it: it did not join again in time',
+  sync_timeout: 'the group had removed it: it did not send SyncGroup in time',
   pending_expired: 'it had not used its member id in time',
   admin_removed: 'an operator had removed it',
-  over_capacity: 'it had been turned away from the full group',
+  over_capacity: 'the full group had refused it',
 };
 
-/** What had become of a member that is unknown. */
-export const removal = (reason) => REMOVALS[reason] ?? `it was removed: ${words(reason)}`;
+/** Why the group had removed a member whose request it refused as unknown. */
+export const removal = (reason) => REMOVALS[reason] ?? `the group had removed it: ${words(reason)}`;
 
 /** The family of a reason: its colour, pattern and mark. */
 export const family = (reason) => FAMILY[reason] ?? 'ruled';
 
-/** The sign of a reason's family, which says without colour what its colour says. */
+/** The sign of a reason's family, for readers who cannot see its colour. */
 export const mark = (reason) => FAMILIES[family(reason)].mark;
 
-/** `session_expired` in words. */
+/** `session_expired` as `session expired`. */
 export const words = (name) => String(name ?? '–').replaceAll('_', ' ');
 
-/** The states of Kafka's groups as words that may be broken. */
+/** `PreparingRebalance` as `Preparing Rebalance`. */
 export const stateWords = (state) => (state ?? 'gone').replace(/([a-z])([A-Z])/g, '$1 $2');
 
-/** A span of time: `120 ms`, `4.2 s`, `3 min 5 s`, `2 h 4 min`, `3 d`. */
+/** A duration: `120 ms`, `4.2 s`, `3 min 5 s`, `2 h 4 min`, `3 d`. */
 export function span(ms) {
   const value = Math.max(0, ms);
   if (value < 1000) return `${Math.round(value)} ms`;
@@ -62,7 +62,7 @@ export function span(ms) {
   return coarse(value);
 }
 
-/** How long ago something was, in its largest unit. */
+/** A duration in its largest unit, followed by `ago`. */
 export function ago(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 60) return `${seconds} s ago`;
@@ -71,7 +71,7 @@ export function ago(ms) {
   return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
-/** A span of time that counts in whole seconds. */
+/** A duration in whole seconds or larger units. */
 export function coarse(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
@@ -86,7 +86,7 @@ const two = (number) => String(number).padStart(2, '0');
 
 const MIB = 1024 * 1024;
 
-/** The memory budget for data of clients. */
+/** The use of the memory budget for client data. */
 export function budget({ used_bytes: used, limit_bytes: limit, waiting_connections: waiting }) {
   const mib = (bytes) => number((bytes / MIB).toFixed(bytes < 10 * MIB ? 1 : 0));
   const share = limit === null ? `${mib(used)} MiB` : `${mib(used)} of ${mib(limit)} MiB`;
@@ -100,22 +100,22 @@ export function timeOfDay(ms) {
   return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
-/** The local day, as ISO writes it. */
+/** The local date in ISO format. */
 export function day(ms) {
   const at = date(ms);
   return `${String(at.getFullYear()).padStart(4, '0')}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }
 
-/** Day and time, the day left out if it is today. */
+/** Local date and time, without the date if it is today. */
 export const when = (ms) => (day(ms) === day(Date.now()) ? timeOfDay(ms) : `${day(ms)} ${timeOfDay(ms)}`);
 
 /** A number with thin spaces between thousands. */
 export const number = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 
-/** What a member is called in a line: its instance, client or member id. */
+/** The short name of a member: its instance id, client id or member id. */
 export const shortName = (member) => member.group_instance_id || member.client_id || member.member_id || 'an operator';
 
-/** A member with everything that tells it from others. */
+/** An element with a member's short name, client id and host. */
 export function memberName(member) {
   if (!member || !(member.member_id || member.client_id || member.group_instance_id)) return h('span', { class: 'quiet' }, 'an operator');
   const rest = [member.group_instance_id && member.client_id, (member.client_host || '').replace(/^\//, '')];
@@ -123,7 +123,7 @@ export function memberName(member) {
     h('b', {}, shortName(member)), ' ', h('span', { class: 'quiet' }, rest.filter(Boolean).join(' · ')));
 }
 
-/** A reason with the mark and colour of its family. */
+/** An element with a reason and the sign of its family. */
 export function reasonChip(reason) {
   return h('span', { class: `reason ${family(reason)}` },
     h('span', { class: 'reason-mark', 'aria-hidden': 'true' }, mark(reason)), words(reason));
@@ -131,7 +131,7 @@ export function reasonChip(reason) {
 
 const STATE_MARKS = { Stable: '●', Empty: '○', PreparingRebalance: '◐', CompletingRebalance: '◑', Dead: '✕' };
 
-/** A state with a sign of its own. */
+/** An element with a state and its sign. */
 export function stateChip(state) {
   return h('span', { class: `state ${state ?? 'gone'}` },
     h('span', { class: 'state-mark', 'aria-hidden': 'true' }, STATE_MARKS[state] ?? '·'), stateWords(state));

@@ -1,4 +1,4 @@
-"""`groups why` of a group that flaps is one page: who, what was refused, and runs of rebalances."""
+"""`groups why` shows findings, refused requests and folded rebalances on one page."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -31,71 +31,72 @@ def rebalance(number: int, reason: str, culprit: dict[str, Any], **more: Any) ->
     return {**EVENT, **empty, **cause, "started_ms": start, "rounds": [cause], **more}
 
 
-def told(events: Iterable[dict[str, Any]], limit: int = 10, **more: Any) -> list[str]:
+def report(events: Iterable[dict[str, Any]], limit: int = 10, **more: Any) -> list[str]:
     answer: dict[str, Any] = {"group": "g", "state": None, "findings": [], "refusals": []}
     return list(why_lines({**answer, "rebalances": list(events)[::-1], **more}, limit))
 
 
-def test_rebalances_that_are_alike_are_one_line_though_others_are_in_between() -> None:
+def test_similar_rebalances_are_folded_though_others_lie_between_them() -> None:
     reasons = ("member_joined", "member_left")
     events = [rebalance(n, reasons[n % 2], member(UUIDS[n])) for n in range(76)]
-    who = "by client batch-7 at 10.0.0.7"
+    who = "client batch-7 at 10.0.0.7"
     at = [when(event["started_ms"]) for event in events]
-    assert told(events)[2:] == [
-        f"38 x member_left {who}, {at[1]} to {at[75][-8:]}, 2 s of rebalancing in all",
-        f"38 x member_joined {who}, {at[0]} to {at[74][-8:]}, 2 s of rebalancing in all",
+    assert report(events)[2:] == [
+        f"38 rebalances from {at[1]} to {at[75][-8:]} took 2 s in all, each because {who} left",
+        f"38 rebalances from {at[0]} to {at[74][-8:]} took 2 s in all, each because {who} joined",
     ]
 
 
-def test_what_set_alike_rebalances_back_is_counted_below_them() -> None:
+def test_restarts_of_folded_rebalances_are_counted_below_them() -> None:
     slow = {"reason": "session_expired", "culprit": member(UUIDS[9], "slow-9")}
     rounds = [{"reason": "member_joined", "culprit": member(UUIDS[0])}, slow]
     events = [rebalance(n, "member_joined", member(UUIDS[n]), rounds=rounds) for n in range(3)]
-    run, further = told(events, outcome="completed")[2:]
-    assert run.startswith("3 x member_joined by client batch-7 at 10.0.0.7, ")
-    assert run.endswith(", 180 ms of rebalancing in all")
-    assert further == "  then 3 x session_expired by client slow-9 at 10.0.0.7"
+    entry, restarts = report(events, outcome="completed")[2:]
+    assert entry.startswith("3 rebalances from ")
+    assert entry.endswith(" took 180 ms in all, each because client batch-7 at 10.0.0.7 joined")
+    assert restarts == (
+        "  restarted 3 times because the session of client slow-9 at 10.0.0.7 expired"
+    )
 
 
 @pytest.mark.parametrize(
-    ("words", "told_words"),
+    ("reasons", "shown"),
     [
-        (("bye", "bye", "bye"), ' ("bye")'),
-        (("bye", "poll", "poll"), ' (2 x "poll")'),
-        ((None, None, "bye"), ' (1 x "bye")'),
+        (("bye", "bye", "bye"), ' (reason given: "bye")'),
+        (("bye", "poll", "poll"), ' (reason given 2 times: "poll")'),
+        ((None, None, "bye"), ' (reason given once: "bye")'),
         ((None, None, None), ""),
     ],
 )
-def test_what_the_client_said_of_alike_rebalances_is_told(
-    words: tuple[str | None, ...], told_words: str
+def test_a_folded_entry_has_the_reason_that_the_client_gave(
+    reasons: tuple[str | None, ...], shown: str
 ) -> None:
     events = [
-        rebalance(n, "member_left", member(UUIDS[n]), client_reason=said)
-        for n, said in enumerate(words)
+        rebalance(n, "member_left", member(UUIDS[n]), client_reason=reason)
+        for n, reason in enumerate(reasons)
     ]
-    who = "3 x member_left by client batch-7 at 10.0.0.7"
-    assert told(events)[2].startswith(f"{who}{told_words}, ")
+    assert report(events)[2].endswith(f" because client batch-7 at 10.0.0.7 left{shown}")
 
 
-def test_rebalances_that_are_far_apart_or_end_otherwise_are_told_apart() -> None:
+def test_distant_rebalances_and_other_outcomes_are_not_folded() -> None:
     events = [rebalance(n * 700, "member_joined", member(UUIDS[n])) for n in range(4)]
     ended = [
         rebalance(9_000 + n, "member_left", member(UUIDS[n]), outcome="emptied") for n in range(3)
     ]
-    lines = told([*events, *ended])
-    assert lines[2].startswith("3 x member_left by client batch-7 at 10.0.0.7, emptied, ")
+    lines = report([*events, *ended])
+    assert " and left the group empty, each because client batch-7 at 10.0.0.7 left" in lines[2]
     assert sum(line.startswith("  because") for line in lines) == 4
 
 
-def test_no_more_are_told_than_asked_for_and_where_the_rest_is() -> None:
+def test_the_limit_bounds_the_entries_and_a_last_line_names_the_rest() -> None:
     events = [rebalance(n, "member_joined", member(UUIDS[n], f"app-{n}")) for n in range(12)]
-    lines = told(events, 3, total=77)
+    lines = report(events, 3, total=77)
     assert sum(line.startswith("  because") for line in lines) == 3
-    assert lines[-1] == "74 more: `groups timeline g --limit 77`"
-    assert not told(events, 12)[-1].endswith("`")
+    assert lines[-1] == "74 more are known: `groups timeline g --limit 77` lists all"
+    assert "more are known" not in report(events, 12)[-1]
     refusals = [{**REFUSAL, "api": f"api-{n}"} for n in range(5)]
-    lines = told([], 3, refusals=refusals)
-    assert "2 more kinds of refusals: --limit, --format json" in lines
+    lines = report([], 3, refusals=refusals)
+    assert "2 more kinds of refusals are known: use a higher --limit or --format json" in lines
 
 
 def test_findings_come_first_then_those_that_are_over_then_refusals() -> None:
@@ -106,10 +107,10 @@ def test_findings_come_first_then_those_that_are_over_then_refusals() -> None:
         "past_findings": [past],
         "refusals": [REFUSAL],
     }
-    lines = told([event], **found)
+    lines = report([event], **found)
     assert lines[1:4] == ["now", f"until {when(START)}: {SENTENCE}", ""]
-    assert "got ILLEGAL_GENERATION" in lines[4]
-    assert "because member_joined" in lines[7]
+    assert "was answered ILLEGAL_GENERATION" in lines[4]
+    assert "because batch-7 at 10.0.0.7 joined" in lines[7]
 
 
 def test_a_member_has_its_id_only_where_another_has_the_same_client_instance_and_host() -> None:
@@ -142,28 +143,32 @@ def test_an_id_is_as_short_as_it_can_be_without_being_that_of_another() -> None:
     assert name.party(unknown) == name(unknown)
 
 
-def test_what_all_members_were_told_is_the_fault_of_none() -> None:
+def test_a_refusal_of_all_members_names_the_first_one() -> None:
     refusal = {**REFUSAL, "error": "REBALANCE_IN_PROGRESS", "count": 225, "of_all": True}
-    line = told([], refusals=[{**refusal, "member": member(UUIDS[0], "web-0")}])[2]
+    line = report([], refusals=[{**refusal, "member": member(UUIDS[0], "web-0")}])[2]
     at = when(REFUSAL["at_ms"])  # type: ignore[arg-type]
     assert line == (
-        f"members got REBALANCE_IN_PROGRESS to Heartbeat 225 times, {at} to {at[-8:]} "
-        "(first: web-0 at 10.0.0.7) because it sent generation 7, the group is at 8"
+        "225 heartbeats were answered REBALANCE_IN_PROGRESS (normal during a rebalance) "
+        f"from {at} to {at[-8:]} (the first came from web-0 at 10.0.0.7) "
+        "because it sent generation 7, the group is at 8"
     )
 
 
 @pytest.mark.parametrize(
     ("reason", "words"),
-    [("session_expired", "its session had expired at "), ("new_reason", "it was removed: new_rea")],
+    [
+        ("session_expired", "its session had expired at "),
+        ("new_reason", "the group had removed it: new_reason at "),
+    ],
 )
-def test_an_unknown_member_is_told_with_what_became_of_it(reason: str, words: str) -> None:
+def test_an_unknown_member_is_shown_with_the_reason_of_its_removal(reason: str, words: str) -> None:
     removed = {"at_ms": START, "reason": reason}
-    (line,) = told([], refusals=[{**REFUSAL, "removed": removed}])[2:3]
+    (line,) = report([], refusals=[{**REFUSAL, "removed": removed}])[2:3]
     assert f" because {words}" in line
     assert line.endswith(f" at {when(START)[-8:]}")
 
 
-def test_json_has_as_many_rebalances_as_asked_for_and_text_looks_at_a_hundred(
+def test_json_has_as_many_rebalances_as_the_limit_and_text_reads_a_hundred(
     http: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = "/api/groups/a%2Fb/why"

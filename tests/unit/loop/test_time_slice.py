@@ -20,7 +20,7 @@ from coordinator_protocol.messages.produce import (
 )
 from coordinator_server.api import fetch, list_offsets, produce
 from coordinator_server.clock import ManualClock
-from coordinator_server.loop.time_slice import LONGEST_MS, LongWork, Pace
+from coordinator_server.loop.time_slice import LONGEST_MS, LongWork, TimeSlice
 from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics
 from tests.support.pace import Hurrying, pieces
@@ -82,7 +82,7 @@ async def test_a_request_about_many_partitions_takes_several_turns(
 
 async def test_a_turn_is_over_after_a_few_milliseconds() -> None:
     clock = ManualClock()
-    pace = Pace(clock)
+    pace = TimeSlice(clock)
     assert not pace.is_over()
     clock.advance(LONGEST_MS)
     assert pace.is_over()
@@ -102,9 +102,9 @@ async def test_a_turn_of_the_loop_goes_on_with_one_of_several_long_requests() ->
             loop.call_soon(tick)
 
     loop.call_soon(tick)
-    pace = [Pace(ManualClock()) for _ in range(4)]
+    pace = [TimeSlice(ManualClock()) for _ in range(4)]
 
-    async def work(mine: Pace) -> None:
+    async def work(mine: TimeSlice) -> None:
         await mine.rest()
         at.append(turn)
 
@@ -113,9 +113,9 @@ async def test_a_turn_of_the_loop_goes_on_with_one_of_several_long_requests() ->
 
 
 async def test_a_cancelled_request_takes_no_turn_from_others() -> None:
-    pace = Pace(ManualClock())
+    pace = TimeSlice(ManualClock())
     cancelled = asyncio.create_task(pace.rest())
-    other = asyncio.create_task(Pace(ManualClock()).rest())
+    other = asyncio.create_task(TimeSlice(ManualClock()).rest())
     await asyncio.sleep(0)
     cancelled.cancel()
     await other

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.server.dev_data_dir import LOCK, PREFIX, data_folder
+from coordinator_server.server.dev_data_dir import LOCK, PREFIX, temporary_data_dir
 
 KILLED = """
 import os, signal
-from coordinator_server.server.dev_data_dir import data_folder
-with data_folder() as data:
+from coordinator_server.server.dev_data_dir import temporary_data_dir
+with temporary_data_dir() as data:
     (data / "orders-0").mkdir(parents=True)
     (data / "orders-0" / "0.log").write_bytes(b"x")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -36,7 +36,7 @@ def names(folder: Path) -> set[str]:
 
 
 def test_folder_is_gone_when_the_server_is(temporary: Path) -> None:
-    with data_folder() as data:
+    with temporary_data_dir() as data:
         data.mkdir()
         (data / "meta.properties").write_text("")
         assert names(temporary) == {data.parent.name}
@@ -46,14 +46,14 @@ def test_folder_is_gone_when_the_server_is(temporary: Path) -> None:
 def test_folder_of_a_killed_server_is_removed_by_the_next(temporary: Path) -> None:
     kill_one()
     (left,) = names(temporary)
-    with data_folder() as data:
+    with temporary_data_dir() as data:
         assert names(temporary) == {data.parent.name} != {left}
 
 
 def test_folder_of_a_server_that_lives_is_left_alone(temporary: Path) -> None:
-    with data_folder() as first:
+    with temporary_data_dir() as first:
         first.mkdir()
-        with data_folder() as second:
+        with temporary_data_dir() as second:
             assert names(temporary) == {first.parent.name, second.parent.name}
         assert first.exists()
 
@@ -68,7 +68,7 @@ def test_folder_of_somebody_else_is_left_alone(temporary: Path) -> None:
     linked.mkdir()
     (linked / LOCK).symlink_to(left / LOCK)
     before = set(temporary.rglob("*"))
-    with data_folder():
+    with temporary_data_dir():
         pass
     assert set(temporary.rglob("*")) == before
 
@@ -77,7 +77,7 @@ def test_what_others_have_put_beside_the_data_is_kept(temporary: Path) -> None:
     kill_one()
     (left,) = temporary.iterdir()
     (left / "notes").write_text("mine")
-    with data_folder():
+    with temporary_data_dir():
         pass
     assert names(temporary) == {left.name}
     assert names(left) == {"notes"}

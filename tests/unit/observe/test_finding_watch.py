@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator_server.observe import finding_watch
-from coordinator_server.observe.finding_watch import MAX_TOLD, FindingWatch
+from coordinator_server.observe.finding_watch import MAX_LINES, FindingWatch
 from coordinator_server.observe.findings import Finding, FindingKind, LikelyCause, Subject
 
 FOUND = Finding(
@@ -69,10 +69,10 @@ async def test_a_storm_of_which_another_client_is_the_commonest_is_the_same_stor
 
 async def test_one_look_writes_so_many_lines_at_most_and_the_next_the_others() -> None:
     watched = Watched()
-    many = [replace(FOUND, group_id=f"g{number}") for number in range(MAX_TOLD + 3)]
-    assert len(await watched.look(*many)) == MAX_TOLD
+    many = [replace(FOUND, group_id=f"g{number}") for number in range(MAX_LINES + 3)]
+    assert len(await watched.look(*many)) == MAX_LINES
     assert len(await watched.look(*many)) == 3
-    assert len(await watched.look()) == MAX_TOLD
+    assert len(await watched.look()) == MAX_LINES
     assert await watched.look(FOUND) == [*[("flapping_over", 8)] * 3, ("flapping_found", 8)]
 
 

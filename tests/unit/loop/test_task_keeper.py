@@ -7,7 +7,7 @@ import pytest
 
 from coordinator_server.loop import task_keeper as tasks_module
 from coordinator_server.loop.task_keeper import TaskKeeper
-from coordinator_server.server.run import until_told
+from coordinator_server.server.run import wait_for_stop
 
 ERRORS = [RuntimeError("bug"), MemoryError(), OSError(5, "I/O"), asyncio.CancelledError()]
 
@@ -104,13 +104,13 @@ async def test_only_a_required_task_that_fails_ends_the_process(
     assert told.counts == {"talk": 1}
     assert told.broken.is_set() is is_broken
     if is_broken:
-        assert not await asyncio.wait_for(until_told(asyncio.Event(), told.broken), 5)
+        assert not await asyncio.wait_for(wait_for_stop(asyncio.Event(), told.broken), 5)
 
 
 async def test_who_is_told_to_stop_has_succeeded() -> None:
     stopping = asyncio.Event()
     stopping.set()
-    assert await asyncio.wait_for(until_told(stopping, asyncio.Event()), 5)
+    assert await asyncio.wait_for(wait_for_stop(stopping, asyncio.Event()), 5)
 
 
 async def test_a_failure_that_cannot_be_told_changes_nothing(pauses: list[float]) -> None:

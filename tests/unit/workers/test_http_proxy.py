@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from coordinator_server.config.listeners import Address
-from coordinator_server.workers.http_proxy import Front, Seat
+from coordinator_server.workers.http_proxy import HttpProxy, WorkerHttp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,15 +30,19 @@ class FakeWorker:
         self.pid, self.counted = (self.pid or 0) + 100, 0
 
 
-class Scraped(Front):
+class Scraped(HttpProxy):
     """Asks without HTTP."""
 
     def __init__(self, worker: FakeWorker) -> None:
         self.worker = worker
         self.ends_meanwhile = False
-        seat = Seat(cast("WorkerProcess", worker), "")
+        worker_http = WorkerHttp(cast("WorkerProcess", worker), "")
         super().__init__(
-            Address("127.0.0.1", 0), [seat], 50, max_connections=1, report=lambda *_, **__: None
+            Address("127.0.0.1", 0),
+            [worker_http],
+            50,
+            max_connections=1,
+            report=lambda *_, **__: None,
         )
 
     async def _texts(self, _path: str) -> list[tuple[int, str] | None]:
@@ -56,51 +60,51 @@ class Scraped(Front):
 
 async def test_what_a_worker_answered_that_has_ended_meanwhile_is_not_its_successors() -> None:
     worker = FakeWorker()
-    front = Scraped(worker)
+    proxy = Scraped(worker)
     worker.counted = 1_000
-    assert await front.scrape() == 1_000
-    worker.counted, front.ends_meanwhile = 1_010, True
-    assert await front.scrape() == 1_010
-    worker.counted, front.ends_meanwhile = 5, False
-    assert await front.scrape() == 1_015
+    assert await proxy.scrape() == 1_000
+    worker.counted, proxy.ends_meanwhile = 1_010, True
+    assert await proxy.scrape() == 1_010
+    worker.counted, proxy.ends_meanwhile = 5, False
+    assert await proxy.scrape() == 1_015
 
 
 async def test_what_two_who_ask_at_once_are_told_counts_once() -> None:
     worker = FakeWorker()
-    front = Scraped(worker)
+    proxy = Scraped(worker)
     worker.counted = 1_000
-    await front.scrape()
+    await proxy.scrape()
     late: dict[str, Any] = {}
 
     async def texts_of_one_that_waited(_path: str) -> list[tuple[int, str] | None]:
-        answer = await Scraped._texts(front, "")
+        answer = await Scraped._texts(proxy, "")
         worker.ends()
         worker.counted = 5
-        del front.__dict__["_texts"]
-        late["first"] = await front.scrape()
+        del proxy.__dict__["_texts"]
+        late["first"] = await proxy.scrape()
         return answer
 
-    front.__dict__["_texts"] = texts_of_one_that_waited
-    assert await front.scrape() == late["first"] == 1_005
+    proxy.__dict__["_texts"] = texts_of_one_that_waited
+    assert await proxy.scrape() == late["first"] == 1_005
 
 
 async def test_findings_of_all_workers_come_with_the_most_rebalances_first() -> None:
-    class Listing(Front):
+    class Listing(HttpProxy):
         async def _text(self, index: int, _path: str) -> tuple[int, str]:
             findings = [{"count": count} for count in ((9, 6), (12, 7))[index]]
             return 200, json.dumps({"groups": [], "findings": findings, "next": None})
 
-    seats = [Seat(cast("WorkerProcess", FakeWorker()), "") for _ in range(2)]
+    workers = [WorkerHttp(cast("WorkerProcess", FakeWorker()), "") for _ in range(2)]
     address = Address("127.0.0.1", 0)
-    front = Listing(address, seats, 50, max_connections=1, report=lambda *_, **__: None)
+    proxy = Listing(address, workers, 50, max_connections=1, report=lambda *_, **__: None)
     request = SimpleNamespace(query={}, raw_path="/api/groups")
-    body = (await front._groups(cast("web.Request", request))).body
+    body = (await proxy._groups(cast("web.Request", request))).body
     assert isinstance(body, bytes)
     assert [finding["count"] for finding in json.loads(body)["findings"]] == [12, 9, 7, 6]
 
 
 async def test_partitions_of_all_workers_that_do_not_serve_are_named_together() -> None:
-    class Asked(Front):
+    class Asked(HttpProxy):
         async def _texts(self, _path: str) -> list[tuple[int, str] | None]:
             forms = [
                 {
@@ -112,17 +116,17 @@ async def test_partitions_of_all_workers_that_do_not_serve_are_named_together() 
             ]
             return [(503, json.dumps(form)) for form in forms]
 
-    seats = [Seat(cast("WorkerProcess", FakeWorker()), "") for _ in range(2)]
+    workers = [WorkerHttp(cast("WorkerProcess", FakeWorker()), "") for _ in range(2)]
     address = Address("127.0.0.1", 0)
-    front = Asked(address, seats, 50, max_connections=1, report=lambda *_, **__: None)
-    answer = await front._readyz(cast("web.Request", SimpleNamespace()))
+    proxy = Asked(address, workers, 50, max_connections=1, report=lambda *_, **__: None)
+    answer = await proxy._readyz(cast("web.Request", SimpleNamespace()))
     assert isinstance(answer.body, bytes)
     assert [each["partition"] for each in json.loads(answer.body)["unserved"]] == [3, 7]
     assert answer.status == 503
 
 
 async def test_the_memory_budgets_of_all_workers_are_added() -> None:
-    class Budgets(Front):
+    class Budgets(HttpProxy):
         limits: "Sequence[int | None]" = (100, 200)
 
         async def _texts(self, _path: str) -> list[tuple[int, str] | None]:
@@ -132,17 +136,17 @@ async def test_the_memory_budgets_of_all_workers_are_added() -> None:
             ]
             return [None, *((200, json.dumps({"client_memory": form})) for form in forms)]
 
-    seats = [Seat(cast("WorkerProcess", FakeWorker()), "") for _ in range(3)]
+    workers = [WorkerHttp(cast("WorkerProcess", FakeWorker()), "") for _ in range(3)]
     address = Address("127.0.0.1", 0)
-    front = Budgets(address, seats, 50, max_connections=1, report=lambda *_, **__: None)
+    proxy = Budgets(address, workers, 50, max_connections=1, report=lambda *_, **__: None)
     request = cast("web.Request", SimpleNamespace())
 
     async def answered() -> object:
-        body = (await front._status(request)).body
+        body = (await proxy._status(request)).body
         assert isinstance(body, bytes)
         return json.loads(body)["client_memory"]
 
     expected = {"used_bytes": 14, "limit_bytes": 300, "waiting_connections": 4}
     assert await answered() == expected
-    front.limits = (100, None)
+    proxy.limits = (100, None)
     assert await answered() == {**expected, "limit_bytes": None}

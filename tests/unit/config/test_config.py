@@ -327,7 +327,7 @@ def test_generated_pages_are_what_the_code_prints() -> None:
             "unterminated subpattern at position 1, expected a regular expression",
         ),
         ({"metrics.aliases": "jmx,burrow"}, "'burrow' is none of jmx, kafka_exporter"),
-        ({"metrics.aliases": "kafka_exporter"}, "expected metrics.groups.allow, `.*` for all"),
+        ({"metrics.aliases": "kafka_exporter"}, "set metrics.groups.allow, `.*` for all"),
     ],
 )
 def test_what_metrics_cannot_be_is_said(settings: dict[str, str], problem: str) -> None:
@@ -365,4 +365,4 @@ def test_an_empty_cluster_id_is_none(value: str) -> None:
 def test_workers_count_node_ids_up_to_the_last_there_is() -> None:
     assert loaded("node.id=2147483646", "workers=2").workers == 2
     (problem,) = problems("node.id=2147483647", "workers=2")
-    assert "expected at most 2147483646: workers count up" in problem
+    assert "expected at most 2147483646: each worker adds 1" in problem
