@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DAMAGED: Final = 3
 _RAISED: Final = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*"
-    r"(?:pipeline\.\S+: |[\w.]+\.)?(\S[^\n]*)"
+    r"(?:coordinator_pipeline\.\S+: |[\w.]+\.)?(\S[^\n]*)"
 )
 """What Python raised within Spark, which tells it in the middle of its own error."""
 

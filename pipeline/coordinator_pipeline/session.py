@@ -10,12 +10,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import coordinator_protocol
 from coordinator_pipeline.errors import PipelineError
 from coordinator_pipeline.java import java_home
 from coordinator_pipeline.source.datasource import register
 
 DEFAULT_MASTER: Final = "local[*]"
-_ROOT: Final = Path(__file__).resolve().parent.parent
+_PROTOCOL: Final = str(coordinator_protocol.__file__)
+_FOLDERS: Final = [str(Path(package).resolve().parent.parent) for package in (__file__, _PROTOCOL)]
+"""The folders of both packages: a checkout that is not installed has two."""
 _LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
 
 
@@ -98,5 +101,5 @@ def _prepare_environment() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [*_FOLDERS, *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
