@@ -23,9 +23,9 @@ from tools.kafka_jars import NoJars, kafka_jars
 
 try:
     from coordinator_pipeline.source.directory import DirectoryLog
-    from coordinator_pipeline.source.listing import DEFAULT_TOPIC as TOPIC
-    from coordinator_pipeline.source.listing import HIGH_WATERMARKS
-    from coordinator_pipeline.source.options import parse
+    from coordinator_pipeline.source.options import parse_options
+    from coordinator_pipeline.source.segments import DEFAULT_TOPIC as TOPIC
+    from coordinator_pipeline.source.segments import HIGH_WATERMARKS
 except ModuleNotFoundError as missing:
     raise SystemExit(without_extra(missing)) from None
 
@@ -53,7 +53,7 @@ class Rate:
 
 def decode(log: Path) -> Rate:
     """Files to Arrow, all columns, in this process."""
-    source = DirectoryLog(parse({"path": str(log)}))
+    source = DirectoryLog(parse_options({"path": str(log)}))
     records, before = 0, time.process_time()
     for number in source.partitions():
         start, end = source.bounds(number)

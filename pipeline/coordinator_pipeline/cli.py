@@ -20,7 +20,7 @@ from coordinator_pipeline.errors import PipelineError, WrongArguments, without_e
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from coordinator_pipeline.run import Source, Summary
+    from coordinator_pipeline.run import RunSummary, Source
 
 DAMAGED: Final = 3
 _RAISED: Final = re.compile(
@@ -81,7 +81,7 @@ def _interrupted(number: int, _frame: object) -> NoReturn:
     os._exit(128 + number)
 
 
-def _tell(summary: "Summary", out: Path) -> None:
+def _tell(summary: "RunSummary", out: Path) -> None:
     click.echo(
         f"{summary.records:,} records of {summary.groups:,} groups in {summary.seconds} s: {out}"
     )

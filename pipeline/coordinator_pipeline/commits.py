@@ -17,11 +17,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from coordinator_pipeline.bronze import File, look, valid
+from coordinator_pipeline.decode.byte_arrays import Flags, Ints
+from coordinator_pipeline.record_files import RecordFile, look, valid
 from coordinator_pipeline.records_schema import HISTORY_KIND
 from coordinator_pipeline.source.parquet import by_day
 from coordinator_pipeline.tables import COMMIT_RATE, OFFSET_COMMITS
-from coordinator_protocol.vectors import Flags, Ints
 
 _PLAIN: Final = [
     "group_id",
@@ -239,14 +239,14 @@ class _Task(NamedTuple):
     """Files of a log partition, and which of their rows are wanted."""
 
     number: int
-    files: list[File]
+    files: list[RecordFile]
     wanted: ds.Expression
     has_holes: bool
 
 
 def write_commits(
     spark: SparkSession,
-    files: Sequence[File],
+    files: Sequence[RecordFile],
     holes: Collection[int],
     groups: Collection[str] | None,
     directory: Path,
@@ -267,7 +267,7 @@ def write_commits(
     for target in targets.values():
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-    of_partition: defaultdict[int, list[File]] = defaultdict(list)
+    of_partition: defaultdict[int, list[RecordFile]] = defaultdict(list)
     for one in files:
         of_partition[one.log_partition].append(one)
     wanted = ds.scalar(value=True)

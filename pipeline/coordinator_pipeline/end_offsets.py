@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from coordinator_pipeline.decode.plain import EARLIEST_MS, LATEST_MS
+from coordinator_pipeline.decode.row_decoder import EARLIEST_MS, LATEST_MS
 from coordinator_pipeline.source.errors import SourceError
-from coordinator_pipeline.source.fetch import Client
+from coordinator_pipeline.source.fetch import TopicClient
 from coordinator_protocol.batch import HEADER_BYTES, BatchHeader, read_header
 from coordinator_protocol.errors import Malformed
 
@@ -26,7 +26,7 @@ _SEGMENT: Final = re.compile(r"\d{20}\.log")
 _MINUTE_MS: Final = 60_000
 
 
-class TopicEnds:
+class TopicEndReader:
     """Ends in a data directory, read on from where the last look has stopped."""
 
     def __init__(self, directory: Path) -> None:
@@ -52,7 +52,7 @@ class TopicEnds:
 
 def from_directory(directory: Path) -> list[EndOffset]:
     """All there is now."""
-    return TopicEnds(directory).new()
+    return TopicEndReader(directory).new()
 
 
 class _Partition:
@@ -120,7 +120,7 @@ def from_bootstrap(address: str, partitions: Sequence[tuple[str, int]]) -> list[
     rows: list[EndOffset] = []
     topics = sorted({topic for topic, _ in partitions})
     for topic in topics:
-        with closing(Client(address, topic)) as client:
+        with closing(TopicClient(address, topic)) as client:
             try:
                 known = set(client.led())
             except SourceError:

@@ -24,19 +24,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
 from pyspark.sql.streaming import StreamingQuery
 
-from coordinator_pipeline import bronze
-from coordinator_pipeline.asking import plan_for
-from coordinator_pipeline.bronze import Bronze, File
-from coordinator_pipeline.end_offsets import EndOffset, TopicEnds, from_bootstrap
+from coordinator_pipeline import record_files
+from coordinator_pipeline.changed_keys import WINDOW_SECONDS, ChangedKeys, find_changed_keys
+from coordinator_pipeline.end_offsets import EndOffset, TopicEndReader, from_bootstrap
 from coordinator_pipeline.errors import PipelineError
-from coordinator_pipeline.few import Reader
-from coordinator_pipeline.gold import Gold
-from coordinator_pipeline.run import Source, committed_partitions, write_ends
+from coordinator_pipeline.gold import GoldTables
+from coordinator_pipeline.record_files import RecordFile, RecordFiles
+from coordinator_pipeline.run import Source, committed_partitions, write_end_offsets
+from coordinator_pipeline.small_batch import SmallBatchReader
 from coordinator_pipeline.source.datasource import NAME, OffsetRange
 from coordinator_pipeline.source.options import RANGES_VIEW
+from coordinator_pipeline.spark_queries import configure_planning
 from coordinator_pipeline.store import TOUCHED, Store, write_rows
 from coordinator_pipeline.tables import END_OFFSETS
-from coordinator_pipeline.touched import WINDOW_SECONDS, Touched, touched_by
 
 CHECKPOINT: Final = "checkpoint"
 DEFAULT_TRIGGER: Final = "200 milliseconds"
@@ -49,36 +49,36 @@ def _unsaid(name: str) -> None:
     """Tables of a batch are not worth a line each."""
 
 
-def problems(files: Sequence[File]) -> list[str]:
+def problems(files: Sequence[RecordFile]) -> list[str]:
     """What could not be read of some files, and where it is."""
     damaged = [one for one in files if one.is_damaged]
     columns = ["log_partition", "log_offset", "problem"]
-    found = bronze.look(damaged, columns, ds.field("problem").is_valid())
+    found = record_files.look(damaged, columns, ds.field("problem").is_valid())
     return [
         f"partition {row['log_partition']}, offset {row['log_offset']}: {row['problem']}"
         for row in found.to_pylist()
     ]
 
 
-class Ending(Exception):
+class FollowStopped(Exception):
     """The batch is left to the next run."""
 
 
-class Follower:
+class MicroBatchHandler:
     """What is done with each batch of new offsets."""
 
     def __init__(self, store: Store, source: Source, told: Callable[[str], None]) -> None:
         self._store = store
         self._source = source
         self._told = told
-        self._bronze = Bronze(store.directory)
-        self._topics = TopicEnds(source.log) if source.log else None
+        self._bronze = RecordFiles(store.directory)
+        self._topics = TopicEndReader(source.log) if source.log else None
         self._committed: set[tuple[str, int]] = set()
         self._is_first = True
         self._has_ends = False
         self._is_ending = False
         self._busy = Lock()
-        self._reader = Reader()
+        self._reader = SmallBatchReader()
         self._beside = ThreadPoolExecutor(1, "beside")
 
     @property
@@ -96,7 +96,7 @@ class Follower:
         """Take in the offsets of a batch; for `foreachBatch`."""
         with self._busy:
             if self._is_ending:
-                raise Ending
+                raise FollowStopped
             self._take(ranges, number)
 
     def _take(self, ranges: DataFrame, number: int) -> None:
@@ -106,7 +106,7 @@ class Follower:
         new = self._bronze.write(self._store.spark, self._source.options, found, number)
         files = self._bronze.files()
         ends = self._new_ends(files if self._is_first else new, number)
-        touched = touched_by(new, files, ends)
+        touched = find_changed_keys(new, files, ends)
         self._make(files, touched, number)
         write_rows(self._store.directory / TOUCHED, touched.table(number), number)
         took = time.monotonic() - began
@@ -128,16 +128,16 @@ class Follower:
         for name in (TOUCHED, END_OFFSETS.name):
             shutil.rmtree(self._store.directory / name / f"batch={number}", ignore_errors=True)
 
-    def _make(self, files: Sequence[File], touched: Touched, number: int) -> None:
+    def _make(self, files: Sequence[RecordFile], touched: ChangedKeys, number: int) -> None:
         store, spark = self._store, self._store.spark
-        gold = Gold(store, number, _unsaid)
+        gold = GoldTables(store, number, _unsaid)
         few = self._reader.take(files, touched)
-        plan_for(spark, few=few is not None)
+        configure_planning(spark, small=few is not None)
         if few is not None:
-            gold.make_few(few, self._known_ends(), self._beside)
+            gold.make_small(few, self._known_ends(), self._beside)
             return
-        mine = bronze.of_partitions(files, touched.partitions)
-        records, hot = bronze.read(spark, mine), bronze.read(spark, files)
+        mine = record_files.files_of_partitions(files, touched.partitions)
+        records, hot = record_files.read(spark, mine), record_files.read(spark, files)
         groups = touched.groups if number else None
         if groups is not None:
             records = _of_groups(records, groups)
@@ -148,7 +148,7 @@ class Follower:
         """With those of this batch, which does not count for others yet."""
         return self._store.written(END_OFFSETS.name) if self._has_ends else None
 
-    def _new_ends(self, new: Sequence[File], number: int) -> list[EndOffset]:
+    def _new_ends(self, new: Sequence[RecordFile], number: int) -> list[EndOffset]:
         """Find and write the ends of topics that are not known yet."""
         if self._topics is not None:
             found = self._topics.new()
@@ -161,7 +161,7 @@ class Follower:
             self._has_ends = bool(known)
         self._is_first = False
         self._has_ends |= bool(found)
-        write_ends(self._store.directory, found, number)
+        write_end_offsets(self._store.directory, found, number)
         return found
 
     def _ends_of_earlier_runs(self) -> Iterator[EndOffset]:
@@ -173,7 +173,7 @@ class Follower:
 
 
 def _of_groups(rows: DataFrame, groups: Collection[str]) -> DataFrame:
-    """The rows of some groups. Few are told one by one: then less is read."""
+    """The rows of some groups. SmallBatch are told one by one: then less is read."""
     if len(groups) <= _NAMED:
         return rows.where(col("group_id").isin(list(groups)))
     listed = rows.sparkSession.createDataFrame([(group,) for group in groups], "group_id string")
@@ -209,11 +209,13 @@ def start_following(
         told: Called with a line for each batch.
         once: Stop when all that is there now is done.
     """
-    return _start(spark, Follower(Store(spark, directory), source, told), directory, once=once)
+    return _start(
+        spark, MicroBatchHandler(Store(spark, directory), source, told), directory, once=once
+    )
 
 
 def _start(
-    spark: SparkSession, follower: Follower, directory: Path, *, once: bool = False
+    spark: SparkSession, follower: MicroBatchHandler, directory: Path, *, once: bool = False
 ) -> StreamingQuery:
     spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", "10000")
     stream = spark.readStream.format(NAME).options(**follower.options, view=RANGES_VIEW).load()
@@ -243,7 +245,7 @@ def follow_log(
     # Spark's own handler calls Java in the middle of a call of Java.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)
-    follower = Follower(Store(spark, directory), source, told)
+    follower = MicroBatchHandler(Store(spark, directory), source, told)
     query = _start(spark, follower, directory)
     while not asked.is_set():
         if query.awaitTermination(_LOOK_SECONDS):

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.asking import ask, by_group
+from coordinator_pipeline.spark_queries import repartition_by_group, run_sql
 
 READ: Final = [
     "group_id",
@@ -66,13 +66,13 @@ FROM (SELECT *,
 def of_groups(records: DataFrame) -> DataFrame:
     """What is read of the records of groups and of their history: few among all."""
     rows = records.where("kind IN (2, 32766) AND problem IS NULL").select(*READ)
-    return by_group(rows)
+    return repartition_by_group(rows)
 
 
 def group_chain(spark: SparkSession, records: DataFrame) -> DataFrame:
     """`generations` with what other tables need besides: headers, before_ids, next_ts, ..."""
-    groups = ask(spark, _GROUPS, records=records)
-    chain = ask(spark, _GENERATIONS, groups=ask(spark, _CHAINED, groups=groups))
+    groups = run_sql(spark, _GROUPS, records=records)
+    chain = run_sql(spark, _GENERATIONS, groups=run_sql(spark, _CHAINED, groups=groups))
     return chain.drop("before")
 
 
@@ -140,9 +140,9 @@ def members(
     light = chain.select(
         "group_id", "log_partition", "log_offset", "ts", "generation", "next_ts", "history_gap"
     )
-    seen = ask(spark, _SEEN, chain=light, members=listed)
-    ends = ask(spark, _ENDS, rebalances=rebalances)
-    return ask(spark, _MEMBERS, stays=ask(spark, _STAYS, seen=seen), ends=ends)
+    seen = run_sql(spark, _SEEN, chain=light, members=listed)
+    ends = run_sql(spark, _ENDS, rebalances=rebalances)
+    return run_sql(spark, _MEMBERS, stays=run_sql(spark, _STAYS, seen=seen), ends=ends)
 
 
 _FLAPPING: Final = """
@@ -163,7 +163,7 @@ ON m.group_id = r.group_id AND m.window_start = r.window_start
 
 def flapping(spark: SparkSession, rebalances: DataFrame, stays: DataFrame) -> DataFrame:
     """The table, from `rebalances` and `members`."""
-    return ask(spark, _FLAPPING, rebalances=rebalances, members=stays)
+    return run_sql(spark, _FLAPPING, rebalances=rebalances, members=stays)
 
 
 HOT_READ: Final = ["ts", "log_partition", "group_id", "kind", "bytes"]
@@ -185,4 +185,4 @@ FROM (SELECT window_start, log_partition, sum(records) AS records, sum(bytes) AS
 
 def hot_partitions(spark: SparkSession, records: DataFrame) -> DataFrame:
     """The table, from all records of its times."""
-    return ask(spark, _HOT, records=records)
+    return run_sql(spark, _HOT, records=records)

@@ -4,7 +4,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.asking import ask
+from coordinator_pipeline.spark_queries import run_sql
 
 STALE_SECONDS: Final = 300
 """A sampled end offset older than this is not used."""
@@ -67,11 +67,11 @@ def lag(
 ) -> DataFrame:
     """The table, from `offset_commits`, `commit_rate` and `end_offsets`, None if that is empty."""
     if end_offsets is None:
-        return ask(spark, _UNKNOWN_LAG, rate=rate)
-    last = ask(spark, _LAST_COMMITS, commits=commits)
-    spans = ask(spark, _SPANS, ends=ask(spark, _LAST_ENDS, ends=end_offsets))
-    hours = ask(spark, _BY_HOUR, commits=last, spans=spans)
-    return ask(spark, _LAG, commits=last, ends=hours, stale=STALE_SECONDS)
+        return run_sql(spark, _UNKNOWN_LAG, rate=rate)
+    last = run_sql(spark, _LAST_COMMITS, commits=commits)
+    spans = run_sql(spark, _SPANS, ends=run_sql(spark, _LAST_ENDS, ends=end_offsets))
+    hours = run_sql(spark, _BY_HOUR, commits=last, spans=spans)
+    return run_sql(spark, _LAG, commits=last, ends=hours, stale=STALE_SECONDS)
 
 
 _UNKNOWN_LAG: Final = """

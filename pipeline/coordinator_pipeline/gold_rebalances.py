@@ -4,8 +4,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.asking import ask
-from coordinator_pipeline.decode.plain import EARLIEST_MS, LATEST_MS
+from coordinator_pipeline.decode.row_decoder import EARLIEST_MS, LATEST_MS
+from coordinator_pipeline.spark_queries import run_sql
 
 _WHO: Final = (
     "struct<member_id:string,group_instance_id:string,client_id:string,client_host:string>"
@@ -115,10 +115,10 @@ FROM (SELECT *, headers['rb.reason'] IS NOT NULL AS told, {_INFERRED} AS reason,
 
 def of_log(spark: SparkSession, records: DataFrame, chain: DataFrame) -> DataFrame:
     """What the records of groups and of their history tell, without what is between them."""
-    told = ask(spark, _TOLD, records=records)
+    told = run_sql(spark, _TOLD, records=records)
     ids = told.select("group_id", "generation", "log_offset")
-    silent = ask(spark, _SILENT, chain=chain, told=ids, near=NEAR)
-    return told.unionByName(ask(spark, _FROM_GROUPS, silent=silent))
+    silent = run_sql(spark, _SILENT, chain=chain, told=ids, near=NEAR)
+    return told.unionByName(run_sql(spark, _FROM_GROUPS, silent=silent))
 
 
 _WITH_GAPS: Final = """
@@ -143,7 +143,7 @@ def rebalances(
 ) -> DataFrame:
     """The table, from `of_log`, the chain of gold_groups.py and the gaps of commits.py."""
     marks = found.select("group_id", "log_offset", "generation")
-    moved = ask(
+    moved = run_sql(
         spark,
         _MOVED,
         rebalances=marks,
@@ -152,4 +152,4 @@ def rebalances(
         ),
         near=NEAR,
     )
-    return ask(spark, _WITH_GAPS, rebalances=found, gaps=gaps, moved=moved)
+    return run_sql(spark, _WITH_GAPS, rebalances=found, gaps=gaps, moved=moved)

@@ -117,7 +117,7 @@ def timelines(data: ReportData) -> str:
     total = data.totals
     if not data.rows["timeline"]:
         return '<p class="none">No rebalances.</p>'
-    span = svg.Span(total["first"], total["last"])
+    span = svg.TimeSpan(total["first"], total["last"])
     bars, lines = _by_group(data.rows["timeline"]), _by_group(data.rows["commits"])
     parts = []
     for group in data.rows["busiest"]:
@@ -154,7 +154,7 @@ def _rate(data: ReportData, row: dict[str, Any]) -> svg.Step:
     return step._replace(value=step.value / seconds)
 
 
-def _rebalance_bar(span: svg.Span, row: dict[str, Any]) -> str:
+def _rebalance_bar(span: svg.TimeSpan, row: dict[str, Any]) -> str:
     begin = span.x(row["started_at"] or row["ended_at"])
     told = (
         f"{clock(row['ended_at'])}: {row['reason']} by {row['cause_client'] or 'unknown'}, "
@@ -231,7 +231,7 @@ def lives(data: ReportData) -> str:
     if span is None:
         return '<p class="none">No members.</p>'
     last = data.totals["last"]
-    span = svg.Span(span.begin, max(span.end, last))
+    span = svg.TimeSpan(span.begin, max(span.end, last))
     parts = []
     for group, members in _by_group(rows).items():
         bars = []
@@ -259,7 +259,7 @@ def lag(data: ReportData) -> str:
             '<p class="none">The ends of the topics are not known: their logs are not beside the '
             "coordinator's, and no server was asked.</p>"
         )
-    span = svg.Span(data.totals["first"], data.totals["last"])
+    span = svg.TimeSpan(data.totals["first"], data.totals["last"])
     marks = _by_group(data.rows["lag_marks"])
     parts = []
     for name, rows in lines.items():
@@ -282,7 +282,7 @@ def coordinator(data: ReportData) -> str:
     rates = [_rate(data, row) for row in data.rows["load"]]
     chart = ""
     if rates:
-        span = svg.Span(data.totals["first"], data.totals["last"])
+        span = svg.TimeSpan(data.totals["first"], data.totals["last"])
         most = max(step.value for step in rates)
         drawing = svg.svg(90, [svg.area(span, rates, 4, 84)], "commits a second")
         chart = (

@@ -11,15 +11,22 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.asking import plan_for
-from coordinator_pipeline.bronze import Bronze, File, is_small, look, portions, read
 from coordinator_pipeline.end_offsets import EndOffset, from_bootstrap, from_directory
 from coordinator_pipeline.errors import PipelineError, WrongArguments
-from coordinator_pipeline.gold import Gold
+from coordinator_pipeline.gold import GoldTables
+from coordinator_pipeline.record_files import (
+    RecordFile,
+    RecordFiles,
+    in_portions,
+    is_small,
+    look,
+    read,
+)
 from coordinator_pipeline.source.datasource import LogReader, open_log
 from coordinator_pipeline.source.errors import SourceError
-from coordinator_pipeline.source.listing import open_segments
-from coordinator_pipeline.source.options import parse
+from coordinator_pipeline.source.options import parse_options
+from coordinator_pipeline.source.segments import open_segments
+from coordinator_pipeline.spark_queries import configure_planning
 from coordinator_pipeline.store import RECORDS, Store, begin_run, read_run, save_run, write_rows
 from coordinator_pipeline.tables import END_OFFSETS
 
@@ -48,7 +55,7 @@ class Source:
         """
         flag = "--log" if self.options.get("path") else "--bootstrap"
         try:
-            numbers = open_log(parse(self.options)).partitions()
+            numbers = open_log(parse_options(self.options)).partitions()
             if self.log is not None:
                 for number in numbers:
                     with open_segments(self.log / f"{self.topic}-{number}"):
@@ -58,7 +65,7 @@ class Source:
 
 
 @dataclass
-class Summary:
+class RunSummary:
     """What a run has found; goes into run.json."""
 
     records: int = 0
@@ -84,11 +91,11 @@ FROM {records}
 """
 
 
-def summarize(spark: SparkSession, records: DataFrame) -> Summary:
+def summarize(spark: SparkSession, records: DataFrame) -> RunSummary:
     """Count what is in `records`."""
     row = spark.sql(_COUNT, records=records).first()
     assert row is not None
-    found = Summary(row["records"], row["groups"], row["problems"], row["unknown_kinds"])
+    found = RunSummary(row["records"], row["groups"], row["problems"], row["unknown_kinds"])
     if found.problems:
         bad = records.where("problem IS NOT NULL").select("log_partition", "log_offset", "problem")
         found.examples = [
@@ -107,7 +114,7 @@ def prepare(
         PipelineError: there is no log, or the directory has something else.
     """
     source.check()
-    begin_run(directory, source_form(source), follow=follow, again=overwrite)
+    begin_run(directory, source_fields(source), follow=follow, again=overwrite)
 
 
 def run_batch(
@@ -115,26 +122,26 @@ def run_batch(
     source: Source,
     directory: Path,
     told: Callable[[str], None],
-) -> Summary:
+) -> RunSummary:
     """Read everything, write all tables into a directory that `prepare` has taken."""
     began = time.monotonic()
-    store, bronze = Store(spark, directory), Bronze(directory)
+    store, bronze = Store(spark, directory), RecordFiles(directory)
     told(END_OFFSETS.name)
-    ranges = LogReader(parse(source.options)).ranges()
+    ranges = LogReader(parse_options(source.options)).ranges()
     # Of the same moment: what is produced while records are read is nobody's lag.
     ends = [] if source.log is None else from_directory(source.log)
     told(RECORDS)
     new = bronze.write(spark, source.options, ranges, 0)
     records = read(spark, new)
     is_few = is_small(new)
-    plan_for(spark, few=is_few)
+    configure_planning(spark, small=is_few)
     if is_few:
         records = records.coalesce(1).persist()
     if source.bootstrap is not None:
         ends = from_bootstrap(source.bootstrap, committed_partitions(new))
-    write_ends(directory, ends, 0)
+    write_end_offsets(directory, ends, 0)
     known = store.table(END_OFFSETS.name) if ends else None
-    Gold(store, 0, told).make(new, records, known)
+    GoldTables(store, 0, told).make(new, records, known)
     summary = summarize(spark, records)
     if is_few:
         records.unpersist()
@@ -143,18 +150,18 @@ def run_batch(
     return summary
 
 
-def committed_partitions(files: Sequence[File]) -> list[tuple[str, int]]:
+def committed_partitions(files: Sequence[RecordFile]) -> list[tuple[str, int]]:
     """Topic partitions of which offsets were committed."""
     commits = ds.field("kind").isin([0, 1]) & ~ds.field("topic").is_null()
     found: set[tuple[str, int]] = set()
-    for some in portions(files):
+    for some in in_portions(files):
         rows = look(some, ["topic", "partition"], commits)
         distinct = rows.group_by(["topic", "partition"]).aggregate([]).to_pylist()
         found.update((row["topic"], row["partition"]) for row in distinct)
     return sorted(found)
 
 
-def write_ends(directory: Path, ends: Sequence[EndOffset], batch: int) -> None:
+def write_end_offsets(directory: Path, ends: Sequence[EndOffset], batch: int) -> None:
     """Write the rows of `end_offsets` of a batch."""
     schema = pa.schema(
         [
@@ -169,13 +176,13 @@ def write_ends(directory: Path, ends: Sequence[EndOffset], batch: int) -> None:
     write_rows(directory / END_OFFSETS.name, pa.Table.from_pylist(rows, schema=schema), batch)
 
 
-def source_form(source: Source) -> Mapping[str, str]:
+def source_fields(source: Source) -> Mapping[str, str]:
     """For run.json."""
     where = {"log": str(source.log.resolve())} if source.log else {"bootstrap": source.bootstrap}
     return {name: str(value) for name, value in where.items()} | {"topic": source.topic}
 
 
-def finish(directory: Path, summary: Summary) -> None:
+def finish(directory: Path, summary: RunSummary) -> None:
     """Note in run.json that all tables are there."""
     ended = datetime.now(UTC).isoformat(timespec="seconds")
     run = read_run(directory) | {"state": "complete", "ended": ended, "summary": summary.form}

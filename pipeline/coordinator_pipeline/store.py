@@ -52,7 +52,7 @@ class Store:
         target = str(self.directory / table.name / f"batch={batch}")
         dated.write.mode("overwrite").partitionBy("date").parquet(target)
 
-    def write_few(self, table: Table, rows: DataFrame, batch: int) -> pa.Table:
+    def write_small(self, table: Table, rows: DataFrame, batch: int) -> pa.Table:
         """The same for few rows, by this process; returns them with all columns they have."""
         others = [f"`{name}`" for name in rows.columns if name not in table.names]
         found = rows.selectExpr(*_typed(table), *others).toArrow()

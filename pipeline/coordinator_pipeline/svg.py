@@ -32,7 +32,7 @@ def tone(reason: str | None) -> str:
     return f"r-{reason}" if reason in REASONS else "r-unknown"
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """From the first to the last time of a chart."""
 
     begin: datetime
@@ -44,10 +44,10 @@ class Span(NamedTuple):
         return max(0.0, min(1.0, (at - self.begin).total_seconds() / whole)) * WIDTH
 
 
-def span_of(times: Iterable[datetime | None]) -> Span | None:
+def span_of(times: Iterable[datetime | None]) -> TimeSpan | None:
     """From the first to the last of some times; None if there is none."""
     known = [at for at in times if at is not None]
-    return Span(min(known), max(known)) if known else None
+    return TimeSpan(min(known), max(known)) if known else None
 
 
 def svg(height: float, parts: Iterable[str], label: str) -> str:
@@ -80,7 +80,7 @@ class Step(NamedTuple):
     value: float
 
 
-def area(span: Span, steps: Sequence[Step], y: float, height: float) -> str:
+def area(span: TimeSpan, steps: Sequence[Step], y: float, height: float) -> str:
     """A filled line over time, `height` at its highest; nothing where there is no value."""
     top = max((step.value for step in steps), default=0.0) or 1.0
     runs: list[list[Step]] = []
@@ -92,7 +92,7 @@ def area(span: Span, steps: Sequence[Step], y: float, height: float) -> str:
     return "".join(_run(span, run, y + height, height / top) for run in runs)
 
 
-def _run(span: Span, steps: Sequence[Step], base: float, scale: float) -> str:
+def _run(span: TimeSpan, steps: Sequence[Step], base: float, scale: float) -> str:
     """Steps that follow each other without a gap."""
     places = [
         f"{span.x(at):.1f},{base - step.value * scale:.1f}"
@@ -119,7 +119,7 @@ def meter(share: float, tone_class: str = "area") -> str:
     return f'<span class="meter"><i class="{tone_class}" style="width:{percent:.1f}%"></i></span>'
 
 
-def time_axis(span: Span) -> str:
+def time_axis(span: TimeSpan) -> str:
     """Five times below a chart; text of the page, so that it is not stretched."""
     step = (span.end - span.begin) / 4
     form = "%H:%M" if (span.end - span.begin).total_seconds() >= 600 else "%H:%M:%S"

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
 from coordinator_pipeline import cli
 from coordinator_pipeline.errors import PipelineError
-from coordinator_pipeline.run import Summary
+from coordinator_pipeline.run import RunSummary
 from coordinator_pipeline.store import begin_run, check_readable, save_run
 from coordinator_protocol.batch import build_batch
 from tests.support.coordinator_log import commits, segment
@@ -257,7 +257,7 @@ def test_a_log_in_which_no_record_is_of_a_group_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(Exit) as ended:
-        cli._tell(Summary(records=5), tmp_path)
+        cli._tell(RunSummary(records=5), tmp_path)
 
     assert ended.value.exit_code == 3
     assert "expected the log of a group coordinator" in capsys.readouterr().err

@@ -12,9 +12,14 @@ from random import Random
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from coordinator_pipeline import bronze
-from coordinator_pipeline.follow import CHECKPOINT, Ending, Follower, start_following
-from coordinator_pipeline.gold import Gold
+from coordinator_pipeline import record_files
+from coordinator_pipeline.follow import (
+    CHECKPOINT,
+    FollowStopped,
+    MicroBatchHandler,
+    start_following,
+)
+from coordinator_pipeline.gold import GoldTables
 from coordinator_pipeline.run import Source, prepare
 from coordinator_pipeline.store import BY_NAME, RECORDS, TOUCHED, Store, write_rows
 from coordinator_protocol.batch import LogRecord, build_batch, stamped
@@ -135,9 +140,9 @@ class Story:
 @contextmanager
 def killed_at(place: str) -> Iterator[None]:
     """End a batch before it writes the named table, or when it has written `touched`."""
-    begin, write = Gold._begin, write_rows
+    begin, write = GoldTables._begin, write_rows
 
-    def dying_begin(self: Gold, name: str) -> None:
+    def dying_begin(self: GoldTables, name: str) -> None:
         if place in (name, "before the tables"):
             raise Killed
         begin(self, name)
@@ -150,7 +155,7 @@ def killed_at(place: str) -> Iterator[None]:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Gold, "_begin", dying_begin)
+        patch.setattr(GoldTables, "_begin", dying_begin)
         patch.setattr("coordinator_pipeline.follow.write_rows", dying_write)
         yield
 
@@ -226,7 +231,7 @@ def test_a_stream_that_dies_and_returns_ends_with_the_tables_of_a_batch(
     spark: SparkSession, tmp_path: Path, interleaving: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if interleaving % 3 == 2:
-        monkeypatch.setattr(bronze, "SMALL_BYTES", -1)
+        monkeypatch.setattr(record_files, "SMALL_BYTES", -1)
     story = Story(interleaving, tmp_path)
     story.append()
     for _ in range(4):
@@ -251,10 +256,10 @@ def test_a_stream_that_dies_and_returns_ends_with_the_tables_of_a_batch(
 def test_a_follower_that_is_ending_begins_no_other_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    follower = Follower(Store(spark, tmp_path), Source(log=tmp_path), unsaid)
+    follower = MicroBatchHandler(Store(spark, tmp_path), Source(log=tmp_path), unsaid)
     follower.end()
 
-    with pytest.raises(Ending):
+    with pytest.raises(FollowStopped):
         follower.batch(spark.createDataFrame([], "n int"), 0)
 
     assert list(tmp_path.iterdir()) == []

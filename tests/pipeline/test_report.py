@@ -90,7 +90,7 @@ def test_nothing_is_drawn_where_nothing_is_known() -> None:
     def step(begin: int, end: int, value: float) -> svg.Step:
         return svg.Step(BEGIN + timedelta(minutes=begin), BEGIN + timedelta(minutes=end), value)
 
-    span = svg.Span(BEGIN, BEGIN + timedelta(minutes=10))
+    span = svg.TimeSpan(BEGIN, BEGIN + timedelta(minutes=10))
 
     assert svg.area(span, [], 0, 10) == ""
     drawn = svg.area(span, [step(0, 1, 5), step(1, 2, 10), step(4, 5, 0)], 0, 10)

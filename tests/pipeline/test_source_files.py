@@ -14,11 +14,11 @@ from typing import Any
 
 from crc32c import crc32c
 
-from coordinator_pipeline.source import listing
+from coordinator_pipeline.source import segments
 from coordinator_pipeline.source.directory import DirectoryLog
 from coordinator_pipeline.source.errors import SourceError
-from coordinator_pipeline.source.options import parse
-from coordinator_pipeline.source.stream import Follower, Position
+from coordinator_pipeline.source.options import parse_options
+from coordinator_pipeline.source.stream_position import PartitionFollower, Position
 from coordinator_protocol.batch import HEADER_BYTES, LogRecord, build_batch
 from tests.support.coordinator_log import commits, marker, segment, with_producer
 
@@ -32,7 +32,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def log_of(directory: Path, **options: str) -> DirectoryLog:
-    return DirectoryLog(parse({"path": str(directory.parent), **options}))
+    return DirectoryLog(parse_options({"path": str(directory.parent), **options}))
 
 
 def batch(first: int, count: int = 4) -> bytes:
@@ -179,7 +179,7 @@ def test_a_directory_that_changes_during_a_look_is_looked_at_again(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segment(directory).write_bytes(batch(0))
-    look, changes = listing._names, iter([True, True, False])
+    look, changes = segments._names, iter([True, True, False])
 
     def changing(path: Path) -> list[str]:
         found = look(path)
@@ -188,13 +188,13 @@ def test_a_directory_that_changes_during_a_look_is_looked_at_again(
             later.unlink() if later.exists() else later.write_bytes(batch(4))
         return found
 
-    monkeypatch.setattr(listing, "_names", changing)
+    monkeypatch.setattr(segments, "_names", changing)
     assert offsets(log_of(directory)) == [0, 1, 2, 3]
 
 
 def test_what_a_broker_does_not_call_replicated_waits(directory: Path) -> None:
     segment(directory).write_bytes(batch(0) + batch(4))
-    checkpoint = directory.parent / listing.HIGH_WATERMARKS
+    checkpoint = directory.parent / segments.HIGH_WATERMARKS
     checkpoint.write_text("0\n2\n__consumer_offsets 7 4\nother 7 1\n")
     assert log_of(directory).bounds(7) == (0, 4)
     assert log_of(directory, pastHighWatermark="true").bounds(7) == (0, 8)
@@ -219,7 +219,7 @@ def test_what_is_no_log_is_told_clearly(tmp_path: Path, make: Any, said: str) ->
     path = tmp_path / "log"
     make(path)
     with pytest.raises(SourceError, match=said):
-        DirectoryLog(parse({"path": str(path)})).partitions()
+        DirectoryLog(parse_options({"path": str(path)})).partitions()
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_what_is_no_log_is_told_clearly(tmp_path: Path, make: Any, said: str) ->
 )
 def test_wrong_options_are_told_by_name_and_value(options: dict[str, str], said: str) -> None:
     with pytest.raises(SourceError, match=said):
-        parse(options)
+        parse_options(options)
 
 
 # --- following ---
@@ -246,7 +246,7 @@ class Stream:
 
     def __init__(self, directory: Path) -> None:
         self.log = log_of(directory)
-        self.followers: dict[int, Follower] = {}
+        self.followers: dict[int, PartitionFollower] = {}
         self.at: dict[str, dict[str, Any]] = {}
 
     def read(self) -> tuple[int, list[int]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.run import Source, Summary, prepare, run_batch
+from coordinator_pipeline.run import RunSummary, Source, prepare, run_batch
 from coordinator_pipeline.store import Store
 from coordinator_protocol.batch import LogRecord, build_batch
 from coordinator_protocol.offset_value import OffsetCommitValue
@@ -81,7 +81,7 @@ def _unsaid(name: str) -> None:
     """Nobody looks."""
 
 
-def ran(spark: SparkSession, data: Path, out: Path) -> Summary:
+def ran(spark: SparkSession, data: Path, out: Path) -> RunSummary:
     """A batch run."""
     source = Source(log=data)
     prepare(source, out)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 
-def ask(spark: SparkSession, query: str, **given: Any) -> DataFrame:
+def run_sql(spark: SparkSession, query: str, **given: Any) -> DataFrame:
     """`spark.sql`, after which data frames that are persisted still are.
 
     It makes a view of each frame and drops it, and Spark drops with a view what is kept of its
@@ -21,30 +21,30 @@ def ask(spark: SparkSession, query: str, **given: Any) -> DataFrame:
     return spark.sql(query, **frames)
 
 
-def by_group(rows: DataFrame) -> DataFrame:
+def repartition_by_group(rows: DataFrame) -> DataFrame:
     """The same with all rows of a group in one task, of as many as a shuffle has."""
     tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     return rows.coalesce(1) if tasks == 1 else rows.repartition(tasks, "group_id")
 
 
-def plan_for(spark: SparkSession, *, few: bool) -> None:
+def configure_planning(spark: SparkSession, *, small: bool) -> None:
     """Have what comes be planned for few rows in one task, or for many in a few for each core.
 
-    Few rows are joined before a task would have sent them to all others.
+    SmallBatch rows are joined before a task would have sent them to all others.
     """
-    tasks = 1 if few else 2 * int(spark.sparkContext.defaultParallelism)
+    tasks = 1 if small else 2 * int(spark.sparkContext.defaultParallelism)
     spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
-    spark.conf.set("spark.sql.adaptive.enabled", str(not few).lower())
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1" if few else "10MB")
+    spark.conf.set("spark.sql.adaptive.enabled", str(not small).lower())
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1" if small else "10MB")
 
 
-def of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
+def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """A data frame of few rows, in one task."""
     return spark.createDataFrame(rows.combine_chunks()).coalesce(1)
 
 
 @contextmanager
-def in_memory() -> Iterator[Callable[[DataFrame], DataFrame]]:
+def frame_cache() -> Iterator[Callable[[DataFrame], DataFrame]]:
     """Gives what keeps a data frame in memory until the block ends, whichever way.
 
     Spark would take what is left there for the rows of files that are written anew.

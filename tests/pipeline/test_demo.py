@@ -21,7 +21,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory in which the story has been played and the pipeline has run."""
     directory = tmp_path_factory.mktemp("story")
     ran = subprocess.run(
-        [sys.executable, "-m", "tools.pipeline_story", "--directory", str(directory)],
+        [sys.executable, "-m", "tools.pipeline_demo", "--directory", str(directory)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -31,7 +31,7 @@ PORTION_ROWS: Final = 1_000_000
 _NAME: Final = re.compile(r"part-(\d+)-(\d+)-(\d+)-\d+\.parquet")
 
 
-class File(NamedTuple):
+class RecordFile(NamedTuple):
     """What is known of a file."""
 
     path: Path
@@ -48,12 +48,12 @@ class File(NamedTuple):
     """Whether a row in it stands for what could not be read."""
 
 
-class Bronze:
+class RecordFiles:
     """All files of `records` in an output directory; those of one batch are written here too."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory / RECORDS
-        self._known: dict[Path, File] = {}
+        self._known: dict[Path, RecordFile] = {}
 
     def write(
         self,
@@ -61,7 +61,7 @@ class Bronze:
         options: dict[str, str],
         ranges: Sequence[OffsetRange],
         batch: int,
-    ) -> list[File]:
+    ) -> list[RecordFile]:
         """Write ranges of the log as a batch, in the place of what that batch had."""
         target = self._directory / f"batch={batch}"
         shutil.rmtree(target, ignore_errors=True)
@@ -74,11 +74,11 @@ class Bronze:
                 write_range(options, found, target)
         return self._look(target.glob("date=*/part-*.parquet"))
 
-    def files(self) -> list[File]:
+    def files(self) -> list[RecordFile]:
         """All files, as there are now."""
         return self._look(self._directory.glob("batch=*/date=*/part-*.parquet"))
 
-    def _look(self, paths: Iterable[Path]) -> list[File]:
+    def _look(self, paths: Iterable[Path]) -> list[RecordFile]:
         found = []
         for path in sorted(paths):
             if path not in self._known:
@@ -87,7 +87,7 @@ class Bronze:
         return found
 
 
-def _file(path: Path) -> File:
+def _file(path: Path) -> RecordFile:
     match = _NAME.fullmatch(path.name)
     assert match is not None
     footer = pq.read_metadata(path)
@@ -99,7 +99,7 @@ def _file(path: Path) -> File:
     when = [one for one in _statistics(footer, "ts") if one.has_min_max]
     times = (min(one.min for one in when), max(one.max for one in when)) if when else None
     partition, incarnation = int(match[1]), int(match[3])
-    return File(
+    return RecordFile(
         path,
         partition,
         incarnation,
@@ -119,7 +119,7 @@ def _statistics(footer: pq.FileMetaData, column: str) -> list[pq.Statistics]:
     return [group.column(at).statistics for group in groups if group.num_rows]
 
 
-def with_holes(files: Sequence[File]) -> list[int]:
+def partitions_with_gaps(files: Sequence[RecordFile]) -> list[int]:
     """Log partitions in which offsets between the first and the last are missing or unreadable."""
     found = []
     for number in sorted({one.log_partition for one in files}):
@@ -131,25 +131,25 @@ def with_holes(files: Sequence[File]) -> list[int]:
     return found
 
 
-def of_partitions(files: Sequence[File], numbers: Iterable[int]) -> list[File]:
+def files_of_partitions(files: Sequence[RecordFile], numbers: Iterable[int]) -> list[RecordFile]:
     """The files of some log partitions."""
     wanted = set(numbers)
     return [one for one in files if one.log_partition in wanted]
 
 
-def of_times(files: Sequence[File], begin: datetime, end: datetime) -> list[File]:
+def files_of_times(files: Sequence[RecordFile], begin: datetime, end: datetime) -> list[RecordFile]:
     """The files that may have rows from one time to before another."""
     return [one for one in files if one.times and one.times[0] < end and one.times[1] >= begin]
 
 
-def is_small(files: Collection[File]) -> bool:
+def is_small(files: Collection[RecordFile]) -> bool:
     """Whether this process reads them best."""
     return sum(one.size for one in files) <= SMALL_BYTES
 
 
-def portions(files: Iterable[File]) -> Iterator[list[File]]:
+def in_portions(files: Iterable[RecordFile]) -> Iterator[list[RecordFile]]:
     """Files of so many rows together that this process may have all of them in memory."""
-    found: list[File] = []
+    found: list[RecordFile] = []
     rows = 0
     for one in files:
         if found and rows + one.rows > PORTION_ROWS:
@@ -161,7 +161,9 @@ def portions(files: Iterable[File]) -> Iterator[list[File]]:
         yield found
 
 
-def look(files: Sequence[File], columns: list[str], where: ds.Expression | None = None) -> pa.Table:
+def look(
+    files: Sequence[RecordFile], columns: list[str], where: ds.Expression | None = None
+) -> pa.Table:
     """Some columns of the rows of some files, read by this process."""
     if not files:
         return pa.table({name: pa.array([], SCHEMA.field(name).type) for name in columns})
@@ -169,7 +171,7 @@ def look(files: Sequence[File], columns: list[str], where: ds.Expression | None 
     return ds.dataset(paths, schema=SCHEMA, format="parquet").to_table(columns, filter=where)
 
 
-def read(spark: SparkSession, files: Sequence[File]) -> DataFrame:
+def read(spark: SparkSession, files: Sequence[RecordFile]) -> DataFrame:
     """The rows of some files, without those that a newer incarnation has made void."""
     if not files:
         return spark.createDataFrame([], spark_ddl())
@@ -180,7 +182,7 @@ def read(spark: SparkSession, files: Sequence[File]) -> DataFrame:
     return rows
 
 
-def valid(files: Sequence[File]) -> ds.Expression:
+def valid(files: Sequence[RecordFile]) -> ds.Expression:
     """What holds for rows that no newer incarnation in some files has made void."""
     found = ds.scalar(value=True)
     for number, incarnation, begin in _cuts(files):
@@ -189,7 +191,7 @@ def valid(files: Sequence[File]) -> ds.Expression:
     return found
 
 
-def _cuts(files: Sequence[File]) -> Iterator[tuple[int, int, int]]:
+def _cuts(files: Sequence[RecordFile]) -> Iterator[tuple[int, int, int]]:
     """Partition, incarnation and first offset of those that made older records void."""
     begins: dict[tuple[int, int], int] = {}
     for one in files:

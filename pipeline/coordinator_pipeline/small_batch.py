@@ -1,4 +1,4 @@
-"""Few records, read by this process: what a batch of the stream changes."""
+"""SmallBatch records, read by this process: what a batch of the stream changes."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
@@ -12,9 +12,16 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from coordinator_pipeline import commits, gold_groups
-from coordinator_pipeline.bronze import File, is_small, of_partitions, of_times, valid, with_holes
+from coordinator_pipeline.changed_keys import WINDOW_SECONDS, ChangedKeys, window_of
+from coordinator_pipeline.record_files import (
+    RecordFile,
+    files_of_partitions,
+    files_of_times,
+    is_small,
+    partitions_with_gaps,
+    valid,
+)
 from coordinator_pipeline.records_schema import HISTORY_KIND, select
-from coordinator_pipeline.touched import WINDOW_SECONDS, Touched, window_of
 
 _READ: Final = sorted({*commits.READ, *gold_groups.READ, *gold_groups.HOT_READ, "incarnation"})
 _NONE: Final = select(_READ).remove_metadata().empty_table()
@@ -33,7 +40,7 @@ _KEPT_BYTES: Final = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Few:
+class SmallBatch:
     """What all tables of some groups and times are made of."""
 
     commits: pa.Table
@@ -46,18 +53,18 @@ class Few:
     """All records of the log partitions in which offsets are missing; None if none is."""
 
 
-class Reader:
+class SmallBatchReader:
     """Reads files of `records`, and keeps in memory what it has read last: they never change."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[File, pa.Table] = OrderedDict()
+        self._kept: OrderedDict[RecordFile, pa.Table] = OrderedDict()
         self._bytes = 0
 
-    def take(self, files: Sequence[File], touched: Touched) -> Few | None:
+    def take(self, files: Sequence[RecordFile], touched: ChangedKeys) -> SmallBatch | None:
         """What is touched, of all files; None if it is not few."""
-        mine = of_partitions(files, touched.partitions)
+        mine = files_of_partitions(files, touched.partitions)
         begin, end = _span(touched.windows)
-        at_times = of_times(files, begin, end)
+        at_times = files_of_times(files, begin, end)
         if not is_small({*mine, *at_times}):
             return None
         wanted = ds.field("group_id").isin(pa.array(sorted(touched.groups), pa.string()))
@@ -71,16 +78,16 @@ class Reader:
             still & (ds.field("ts") >= begin) & (ds.field("ts") < end),
         )
         windows = pa.array(sorted(touched.windows), pa.int64())
-        holes = with_holes(mine)
+        holes = partitions_with_gaps(mine)
         is_holey = ds.field("log_partition").isin(pa.array(holes, pa.int32()))
-        return Few(
+        return SmallBatch(
             _some(rows, commits.READ, still & (is_commit | ds.field("is_control"))),
             _some(rows, gold_groups.READ, still & is_group & ds.field("problem").is_null()),
             hot.filter(pc.is_in(window_of(hot["ts"]), windows)),
             _some(rows, commits.NUMBERED_READ, still & is_holey) if holes else None,
         )
 
-    def _read(self, files: Collection[File]) -> pa.Table:
+    def _read(self, files: Collection[RecordFile]) -> pa.Table:
         found = [self._rows(one) for one in files]
         while len(self._kept) > len(found) and self._bytes > _KEPT_BYTES:
             _, oldest = self._kept.popitem(last=False)
@@ -88,7 +95,7 @@ class Reader:
         # As one chunk: a filter takes its time for each.
         return pa.concat_tables([_NONE, *found]).combine_chunks()
 
-    def _rows(self, file: File) -> pa.Table:
+    def _rows(self, file: RecordFile) -> pa.Table:
         rows = self._kept.pop(file, None)
         if rows is None:
             rows = pq.ParquetFile(file.path).read(_READ).select(_READ).replace_schema_metadata()

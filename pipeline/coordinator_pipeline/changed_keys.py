@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from coordinator_pipeline.bronze import File, look, of_partitions, portions
 from coordinator_pipeline.end_offsets import EndOffset
+from coordinator_pipeline.record_files import RecordFile, files_of_partitions, in_portions, look
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,7 +31,7 @@ def window_of(times: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 @dataclass
-class Touched:
+class ChangedKeys:
     """Keys of rows that are made again."""
 
     groups: set[str] = field(default_factory=set)
@@ -59,17 +59,17 @@ class Touched:
         )
 
 
-def touched_by(
-    new: Sequence[File], everything: Sequence[File], ends: Iterable[EndOffset]
-) -> Touched:
+def find_changed_keys(
+    new: Sequence[RecordFile], everything: Sequence[RecordFile], ends: Iterable[EndOffset]
+) -> ChangedKeys:
     """What new files and new ends of topics change among all files, the new ones included."""
-    found = Touched()
-    for some in portions(new):
+    found = ChangedKeys()
+    for some in in_portions(new):
         found.add(look(some, COLUMNS))
     old = set(everything) - set(new)
     if old:
         for files, where in (*_ended(new, everything), *_void(new, old)):
-            for some in portions(files):
+            for some in in_portions(files):
                 found.add(look(some, COLUMNS, where))
     for group, number in _behind(everything, ends):
         found.groups.add(group)
@@ -78,28 +78,32 @@ def touched_by(
 
 
 def _ended(
-    new: Sequence[File], everything: Sequence[File]
-) -> Iterator[tuple[list[File], ds.Expression]]:
+    new: Sequence[RecordFile], everything: Sequence[RecordFile]
+) -> Iterator[tuple[list[RecordFile], ds.Expression]]:
     """Records of transactions that a marker in the new files may have ended."""
     markers = look(new, ["log_partition", "producer_id"], ds.field("is_control"))
     for number in pc.unique(markers["log_partition"]).to_pylist():
         mine = markers.filter(pc.equal(markers["log_partition"], number))
         producers = pc.unique(mine["producer_id"])
         where = ds.field("is_txn") & ds.field("producer_id").isin(producers)
-        yield of_partitions(everything, [number]), where
+        yield files_of_partitions(everything, [number]), where
 
 
-def _void(new: Sequence[File], old: Iterable[File]) -> Iterator[tuple[list[File], ds.Expression]]:
+def _void(
+    new: Sequence[RecordFile], old: Iterable[RecordFile]
+) -> Iterator[tuple[list[RecordFile], ds.Expression]]:
     """Records that a newer incarnation in the new files has made void."""
     for one in new:
         if one.incarnation and one.rows:
             where = ds.field("log_offset") >= one.first
             older = [each for each in old if each.incarnation < one.incarnation]
-            yield of_partitions(older, [one.log_partition]), where
+            yield files_of_partitions(older, [one.log_partition]), where
 
 
-def _behind(everything: Sequence[File], ends: Iterable[EndOffset]) -> Iterator[tuple[str, int]]:
-    """Groups that commit in the minute of a new end or later, and their log partitions."""
+def _behind(
+    everything: Sequence[RecordFile], ends: Iterable[EndOffset]
+) -> Iterator[tuple[str, int]]:
+    """GroupArrays that commit in the minute of a new end or later, and their log partitions."""
     first: dict[tuple[str, int], datetime] = {}
     for ts, topic, partition, _, _ in ends:
         minute = ts.replace(second=0, microsecond=0)
@@ -111,7 +115,7 @@ def _behind(everything: Sequence[File], ends: Iterable[EndOffset]) -> Iterator[t
     where = (ds.field("ts") >= begin) & ds.field("topic").isin(topics)
     keys = ["group_id", "log_partition", "topic", "partition"]
     late = [one for one in everything if one.times and one.times[1] >= begin.as_py()]
-    for some in portions(late):
+    for some in in_portions(late):
         rows = look(some, [*keys, "ts"], where)
         for row in rows.group_by(keys).aggregate([("ts", "max")]).to_pylist():
             since = first.get((row["topic"], row["partition"]))
