@@ -63,7 +63,7 @@ def decode(log: Path) -> Rate:
 
 def parquet(log: Path) -> Iterator[Rate]:
     """Files to Parquet and to tables with Spark; the first pass also starts its workers."""
-    from coordinator_pipeline.run import Source, prepare, run_batch
+    from coordinator_pipeline.run import LogSource, prepare, run_batch
     from coordinator_pipeline.session import open_session
     from coordinator_pipeline.source.parquet import write_parquet
 
@@ -83,7 +83,7 @@ def parquet(log: Path) -> Iterator[Rate]:
         yield Rate("files to Parquet by Spark's own writer", records, took, "s")
         yield Rate("the same, CPU of all processes", records, cpu, "s CPU")
         before, cpu = time.monotonic(), _cpu_seconds()
-        source, out = Source(log=log), Path(scratch) / "tables"
+        source, out = LogSource(log=log), Path(scratch) / "tables"
         prepare(source, out)
         run_batch(spark, source, out, lambda name: None)  # noqa: ARG005
         took, cpu = time.monotonic() - before, _cpu_seconds() - cpu

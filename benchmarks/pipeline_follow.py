@@ -25,7 +25,7 @@ try:
     import pyarrow.parquet as pq
 
     from coordinator_pipeline.follow import start_following
-    from coordinator_pipeline.run import Source, prepare
+    from coordinator_pipeline.run import LogSource, prepare
     from coordinator_pipeline.session import open_session
     from coordinator_pipeline.source.directory import DirectoryLog
     from coordinator_pipeline.source.options import parse_options
@@ -88,7 +88,7 @@ def follow(scratch: Path, size: Size, records: int, turns: int) -> Iterator[tupl
     """Seconds of the first batch, and of each one after an append."""
     log, out = scratch / "log", scratch / "tables"
     write(log, size)
-    source = Source(log=log)
+    source = LogSource(log=log)
     prepare(source, out, follow=True)
     session = open_session("local[2]")
     began = time.monotonic()

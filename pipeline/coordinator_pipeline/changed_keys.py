@@ -1,8 +1,8 @@
-"""What a batch of new records changes: the groups and the ten minutes that are made again.
+"""Finds the groups and ten-minute windows whose rows a batch of new records changes.
 
 A group changes with its own records; with a marker, which ends the transactions of its producer;
-with a newer incarnation of its log partition, which makes older records void; and its lag with a
-later end of a topic in a minute.
+with a newer incarnation of its log partition, which makes older records void; and, for its lag,
+with a later end offset of a topic in a minute in which the group commits.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,40 +14,45 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from coordinator_pipeline.end_offsets import EndOffset
-from coordinator_pipeline.record_files import RecordFile, files_of_partitions, in_portions, look
+from coordinator_pipeline.record_files import (
+    RecordFile,
+    files_of_partitions,
+    in_portions,
+    read_rows,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 WINDOW_SECONDS: Final = 600
-"""Of `hot_partitions`."""
+"""The length of a window of `hot_partitions`."""
 COLUMNS: Final = ["group_id", "log_partition", "ts"]
 
 
 def window_of(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The begin of each time's window, in seconds since 1970."""
+    """Return the start of each time's window, in seconds since 1970."""
     begins = pc.floor_temporal(times, WINDOW_SECONDS, "second", calendar_based_origin=False)
     return pc.cast(begins, pa.timestamp("s", tz="UTC")).cast(pa.int64())
 
 
 @dataclass
 class ChangedKeys:
-    """Keys of rows that are made again."""
+    """Keys of the table rows that a batch changes."""
 
     groups: set[str] = field(default_factory=set)
     windows: set[int] = field(default_factory=set)
-    """Begin of each, in seconds since 1970."""
+    """Starts of windows, in seconds since 1970."""
     partitions: set[int] = field(default_factory=set)
-    """Of the log, in which the groups are."""
+    """The log partitions of the groups."""
 
     def add(self, rows: pa.Table) -> None:
-        """Take in rows with COLUMNS."""
+        """Add the keys of rows, which have COLUMNS."""
         self.partitions.update(pc.unique(rows["log_partition"]).to_pylist())
         self.groups.update(pc.unique(rows["group_id"].drop_null()).to_pylist())
         self.windows.update(pc.unique(window_of(rows["ts"].drop_null())).to_pylist())
 
     def table(self, batch: int) -> pa.Table:
-        """For the table `touched`."""
+        """Return the rows of the table `touched`."""
         keys = [("group", key) for key in sorted(self.groups)]
         keys += [("window", str(key)) for key in sorted(self.windows)]
         return pa.table(
@@ -62,15 +67,15 @@ class ChangedKeys:
 def find_changed_keys(
     new: Sequence[RecordFile], everything: Sequence[RecordFile], ends: Iterable[EndOffset]
 ) -> ChangedKeys:
-    """What new files and new ends of topics change among all files, the new ones included."""
+    """Find the keys that new files and end offsets change; `everything` includes the new files."""
     found = ChangedKeys()
     for some in in_portions(new):
-        found.add(look(some, COLUMNS))
+        found.add(read_rows(some, COLUMNS))
     old = set(everything) - set(new)
     if old:
         for files, where in (*_ended(new, everything), *_void(new, old)):
             for some in in_portions(files):
-                found.add(look(some, COLUMNS, where))
+                found.add(read_rows(some, COLUMNS, where))
     for group, number in _behind(everything, ends):
         found.groups.add(group)
         found.partitions.add(number)
@@ -80,8 +85,8 @@ def find_changed_keys(
 def _ended(
     new: Sequence[RecordFile], everything: Sequence[RecordFile]
 ) -> Iterator[tuple[list[RecordFile], ds.Expression]]:
-    """Records of transactions that a marker in the new files may have ended."""
-    markers = look(new, ["log_partition", "producer_id"], ds.field("is_control"))
+    """Select the records of transactions that a marker in the new files may end."""
+    markers = read_rows(new, ["log_partition", "producer_id"], ds.field("is_control"))
     for number in pc.unique(markers["log_partition"]).to_pylist():
         mine = markers.filter(pc.equal(markers["log_partition"], number))
         producers = pc.unique(mine["producer_id"])
@@ -92,7 +97,7 @@ def _ended(
 def _void(
     new: Sequence[RecordFile], old: Iterable[RecordFile]
 ) -> Iterator[tuple[list[RecordFile], ds.Expression]]:
-    """Records that a newer incarnation in the new files has made void."""
+    """Select the records that a newer incarnation in the new files makes void."""
     for one in new:
         if one.incarnation and one.rows:
             where = ds.field("log_offset") >= one.first
@@ -103,7 +108,7 @@ def _void(
 def _behind(
     everything: Sequence[RecordFile], ends: Iterable[EndOffset]
 ) -> Iterator[tuple[str, int]]:
-    """GroupArrays that commit in the minute of a new end or later, and their log partitions."""
+    """Find groups that commit in or after the minute of a new end, and their log partitions."""
     first: dict[tuple[str, int], datetime] = {}
     for ts, topic, partition, _, _ in ends:
         minute = ts.replace(second=0, microsecond=0)
@@ -116,7 +121,7 @@ def _behind(
     keys = ["group_id", "log_partition", "topic", "partition"]
     late = [one for one in everything if one.times and one.times[1] >= begin.as_py()]
     for some in in_portions(late):
-        rows = look(some, [*keys, "ts"], where)
+        rows = read_rows(some, [*keys, "ts"], where)
         for row in rows.group_by(keys).aggregate([("ts", "max")]).to_pylist():
             since = first.get((row["topic"], row["partition"]))
             if since is not None and row["ts_max"] >= since and row["group_id"] is not None:

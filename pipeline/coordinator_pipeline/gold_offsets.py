@@ -1,4 +1,4 @@
-"""The table `lag`, of `offset_commits`, `commit_rate` and `end_offsets`."""
+"""The table `lag`, from `offset_commits`, `commit_rate` and `end_offsets`."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from coordinator_pipeline.spark_queries import run_sql
 
 STALE_SECONDS: Final = 300
-"""A sampled end offset older than this is not used."""
+"""The age above which a sampled end offset is not used."""
 
 _LAST_COMMITS: Final = """
 SELECT date_trunc('MINUTE', ts) AS minute, group_id, topic, partition,
@@ -28,7 +28,7 @@ SELECT topic, partition, last.end_offset, last.ts AS sampled, last.source, minut
 FROM {ends}
 """
 
-# Hours make the join one of equals; an end that lasts for long is in several of them.
+# The hour allows an equi-join; an end that holds for long is in several hours.
 _BY_HOUR: Final = """
 SELECT s.*, h.hour
 FROM (SELECT DISTINCT topic, partition, date_trunc('HOUR', minute) AS hour FROM {commits}) h
@@ -65,7 +65,7 @@ GROUP BY 1, 2, 3
 def lag(
     spark: SparkSession, commits: DataFrame, rate: DataFrame, end_offsets: DataFrame | None
 ) -> DataFrame:
-    """The table, from `offset_commits`, `commit_rate` and `end_offsets`, None if that is empty."""
+    """Make the table `lag`; `end_offsets` is None if that table is empty."""
     if end_offsets is None:
         return run_sql(spark, _UNKNOWN_LAG, rate=rate)
     last = run_sql(spark, _LAST_COMMITS, commits=commits)

@@ -1,4 +1,4 @@
-"""A batch run: the log as it is now, to Parquet, to tables."""
+"""Runs a batch: reads the current log into `records` and makes all tables."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ from coordinator_pipeline.record_files import (
     RecordFiles,
     in_portions,
     is_small,
-    look,
-    read,
+    read_frame,
+    read_rows,
 )
 from coordinator_pipeline.source.datasource import LogReader, open_log
 from coordinator_pipeline.source.errors import SourceError
@@ -32,8 +32,8 @@ from coordinator_pipeline.tables import END_OFFSETS
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where the log is: a directory or the address of a server."""
+class LogSource:
+    """The location of the log: a directory or the address of a server."""
 
     log: Path | None = None
     bootstrap: str | None = None
@@ -41,17 +41,17 @@ class Source:
 
     @property
     def options(self) -> dict[str, str]:
-        """For the data source."""
+        """The options of the data source. Raises WrongArguments."""
         if (self.log is None) == (self.bootstrap is None):
             raise WrongArguments("expected one of --log DIR and --bootstrap HOST:PORT")
         where = {"path": str(self.log)} if self.log else {"bootstrap": str(self.bootstrap)}
         return where | {"topic": self.topic}
 
     def check(self) -> None:
-        """Look whether there is a log, before anything is made or started.
+        """Check that the log can be read, before Spark starts.
 
         Raises:
-            PipelineError: there is none, it may not be read, or no server answers.
+            PipelineError: there is no log, it may not be read, or no server answers.
         """
         flag = "--log" if self.options.get("path") else "--bootstrap"
         try:
@@ -66,7 +66,7 @@ class Source:
 
 @dataclass
 class RunSummary:
-    """What a run has found; goes into run.json."""
+    """The counts of a run, which run.json holds."""
 
     records: int = 0
     groups: int = 0
@@ -75,11 +75,11 @@ class RunSummary:
     unknown_kinds: int = 0
     seconds: float = 0.0
     examples: list[str] = field(default_factory=list)
-    """What some of the problems were."""
+    """The first five problems."""
 
     @property
     def form(self) -> dict[str, Any]:
-        """For JSON."""
+        """The JSON object for run.json."""
         return dict(vars(self))
 
 
@@ -92,7 +92,7 @@ FROM {records}
 
 
 def summarize(spark: SparkSession, records: DataFrame) -> RunSummary:
-    """Count what is in `records`."""
+    """Count the records, groups and problems in `records`."""
     row = spark.sql(_COUNT, records=records).first()
     assert row is not None
     found = RunSummary(row["records"], row["groups"], row["problems"], row["unknown_kinds"])
@@ -106,33 +106,33 @@ def summarize(spark: SparkSession, records: DataFrame) -> RunSummary:
 
 
 def prepare(
-    source: Source, directory: Path, *, follow: bool = False, overwrite: bool = False
+    source: LogSource, directory: Path, *, follow: bool = False, overwrite: bool = False
 ) -> None:
-    """Check what can be checked before Spark is started, and take the output directory.
+    """Check the log and lock the output directory, before Spark starts.
 
     Raises:
-        PipelineError: there is no log, or the directory has something else.
+        PipelineError: the log cannot be read, or the directory holds something else.
     """
     source.check()
-    begin_run(directory, source_fields(source), follow=follow, again=overwrite)
+    begin_run(directory, source_fields(source), follow=follow, overwrite=overwrite)
 
 
 def run_batch(
     spark: SparkSession,
-    source: Source,
+    source: LogSource,
     directory: Path,
-    told: Callable[[str], None],
+    on_table: Callable[[str], None],
 ) -> RunSummary:
-    """Read everything, write all tables into a directory that `prepare` has taken."""
+    """Read the log and write all tables into a directory that `prepare` has locked."""
     began = time.monotonic()
     store, bronze = Store(spark, directory), RecordFiles(directory)
-    told(END_OFFSETS.name)
+    on_table(END_OFFSETS.name)
     ranges = LogReader(parse_options(source.options)).ranges()
-    # Of the same moment: what is produced while records are read is nobody's lag.
+    # Read together with the ranges: later records of the topics are no lag of these commits.
     ends = [] if source.log is None else from_directory(source.log)
-    told(RECORDS)
+    on_table(RECORDS)
     new = bronze.write(spark, source.options, ranges, 0)
-    records = read(spark, new)
+    records = read_frame(spark, new)
     is_few = is_small(new)
     configure_planning(spark, small=is_few)
     if is_few:
@@ -141,7 +141,7 @@ def run_batch(
         ends = from_bootstrap(source.bootstrap, committed_partitions(new))
     write_end_offsets(directory, ends, 0)
     known = store.table(END_OFFSETS.name) if ends else None
-    GoldTables(store, 0, told).make(new, records, known)
+    GoldTables(store, 0, on_table).make(new, records, known)
     summary = summarize(spark, records)
     if is_few:
         records.unpersist()
@@ -151,11 +151,11 @@ def run_batch(
 
 
 def committed_partitions(files: Sequence[RecordFile]) -> list[tuple[str, int]]:
-    """Topic partitions of which offsets were committed."""
+    """Return the topic partitions with committed offsets, sorted."""
     commits = ds.field("kind").isin([0, 1]) & ~ds.field("topic").is_null()
     found: set[tuple[str, int]] = set()
     for some in in_portions(files):
-        rows = look(some, ["topic", "partition"], commits)
+        rows = read_rows(some, ["topic", "partition"], commits)
         distinct = rows.group_by(["topic", "partition"]).aggregate([]).to_pylist()
         found.update((row["topic"], row["partition"]) for row in distinct)
     return sorted(found)
@@ -176,14 +176,14 @@ def write_end_offsets(directory: Path, ends: Sequence[EndOffset], batch: int) ->
     write_rows(directory / END_OFFSETS.name, pa.Table.from_pylist(rows, schema=schema), batch)
 
 
-def source_fields(source: Source) -> Mapping[str, str]:
-    """For run.json."""
+def source_fields(source: LogSource) -> Mapping[str, str]:
+    """Return the source as run.json holds it."""
     where = {"log": str(source.log.resolve())} if source.log else {"bootstrap": source.bootstrap}
     return {name: str(value) for name, value in where.items()} | {"topic": source.topic}
 
 
 def finish(directory: Path, summary: RunSummary) -> None:
-    """Note in run.json that all tables are there."""
+    """Mark the run as complete in run.json."""
     ended = datetime.now(UTC).isoformat(timespec="seconds")
     run = read_run(directory) | {"state": "complete", "ended": ended, "summary": summary.form}
     save_run(directory, run)

@@ -1,4 +1,4 @@
-"""SmallBatch records, read by this process: what a batch of the stream changes."""
+"""Reads the records that a small batch of the stream changes, in this process."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
@@ -17,15 +17,15 @@ from coordinator_pipeline.record_files import (
     RecordFile,
     files_of_partitions,
     files_of_times,
+    is_current,
     is_small,
-    partitions_with_gaps,
-    valid,
+    partitions_with_holes,
 )
 from coordinator_pipeline.records_schema import HISTORY_KIND, select
 
 _READ: Final = sorted({*commits.READ, *gold_groups.READ, *gold_groups.HOT_READ, "incarnation"})
 _NONE: Final = select(_READ).remove_metadata().empty_table()
-_ASKED: Final = (
+_FILTER_COLUMNS: Final = (
     "log_partition",
     "log_offset",
     "incarnation",
@@ -35,81 +35,83 @@ _ASKED: Final = (
     "is_control",
     "problem",
 )
-"""What rows are chosen by."""
-_KEPT_BYTES: Final = 256 * 1024 * 1024
+"""The columns of the filters."""
+_CACHE_BYTES: Final = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class SmallBatch:
-    """What all tables of some groups and times are made of."""
+    """The records from which the tables of the changed groups and windows are made."""
 
     commits: pa.Table
-    """Committed offsets and markers, with the columns commits.py reads."""
+    """Committed offsets and markers, with the columns that commits.py reads."""
     groups: pa.Table
-    """Records of groups and of their history, with those gold_groups.py reads."""
+    """Records of groups and of their history, with the columns that gold_groups.py reads."""
     hot: pa.Table
-    """All records of the times of `hot_partitions`."""
-    holey: pa.Table | None
-    """All records of the log partitions in which offsets are missing; None if none is."""
+    """All records of the changed windows of `hot_partitions`."""
+    incomplete: pa.Table | None
+    """All records of log partitions with missing offsets; None if there are none."""
 
 
 class SmallBatchReader:
-    """Reads files of `records`, and keeps in memory what it has read last: they never change."""
+    """Reads files of `records` and caches the last ones in memory: files never change."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[RecordFile, pa.Table] = OrderedDict()
+        self._cache: OrderedDict[RecordFile, pa.Table] = OrderedDict()
         self._bytes = 0
 
-    def take(self, files: Sequence[RecordFile], touched: ChangedKeys) -> SmallBatch | None:
-        """What is touched, of all files; None if it is not few."""
-        mine = files_of_partitions(files, touched.partitions)
-        begin, end = _span(touched.windows)
+    def read(self, files: Sequence[RecordFile], changed: ChangedKeys) -> SmallBatch | None:
+        """Read the records of changed keys from all files; None if the files are too large."""
+        mine = files_of_partitions(files, changed.partitions)
+        begin, end = _time_bounds(changed.windows)
         at_times = files_of_times(files, begin, end)
         if not is_small({*mine, *at_times}):
             return None
-        wanted = ds.field("group_id").isin(pa.array(sorted(touched.groups), pa.string()))
-        is_commit = wanted & ds.field("kind").isin([0, 1])
-        is_group = wanted & ds.field("kind").isin([2, HISTORY_KIND])
-        still = valid(files)
+        is_changed = ds.field("group_id").isin(pa.array(sorted(changed.groups), pa.string()))
+        is_commit = is_changed & ds.field("kind").isin([0, 1])
+        is_group = is_changed & ds.field("kind").isin([2, HISTORY_KIND])
+        current = is_current(files)
         rows = self._read(mine)
-        hot = _some(
+        hot = _filter_rows(
             self._read(at_times),
             gold_groups.HOT_READ,
-            still & (ds.field("ts") >= begin) & (ds.field("ts") < end),
+            current & (ds.field("ts") >= begin) & (ds.field("ts") < end),
         )
-        windows = pa.array(sorted(touched.windows), pa.int64())
-        holes = partitions_with_gaps(mine)
-        is_holey = ds.field("log_partition").isin(pa.array(holes, pa.int32()))
+        windows = pa.array(sorted(changed.windows), pa.int64())
+        holes = partitions_with_holes(mine)
+        is_incomplete = ds.field("log_partition").isin(pa.array(holes, pa.int32()))
         return SmallBatch(
-            _some(rows, commits.READ, still & (is_commit | ds.field("is_control"))),
-            _some(rows, gold_groups.READ, still & is_group & ds.field("problem").is_null()),
+            _filter_rows(rows, commits.READ, current & (is_commit | ds.field("is_control"))),
+            _filter_rows(
+                rows, gold_groups.READ, current & is_group & ds.field("problem").is_null()
+            ),
             hot.filter(pc.is_in(window_of(hot["ts"]), windows)),
-            _some(rows, commits.NUMBERED_READ, still & is_holey) if holes else None,
+            _filter_rows(rows, commits.NUMBERED_READ, current & is_incomplete) if holes else None,
         )
 
     def _read(self, files: Collection[RecordFile]) -> pa.Table:
         found = [self._rows(one) for one in files]
-        while len(self._kept) > len(found) and self._bytes > _KEPT_BYTES:
-            _, oldest = self._kept.popitem(last=False)
+        while len(self._cache) > len(found) and self._bytes > _CACHE_BYTES:
+            _, oldest = self._cache.popitem(last=False)
             self._bytes -= oldest.nbytes
-        # As one chunk: a filter takes its time for each.
+        # A filter has a fixed cost for each chunk, so there is one.
         return pa.concat_tables([_NONE, *found]).combine_chunks()
 
     def _rows(self, file: RecordFile) -> pa.Table:
-        rows = self._kept.pop(file, None)
+        rows = self._cache.pop(file, None)
         if rows is None:
             rows = pq.ParquetFile(file.path).read(_READ).select(_READ).replace_schema_metadata()
             self._bytes += rows.nbytes
-        self._kept[file] = rows
+        self._cache[file] = rows
         return rows
 
 
-def _some(rows: pa.Table, columns: Sequence[str], where: ds.Expression) -> pa.Table:
-    """Some columns of some rows; little else of them is copied."""
-    return rows.select(sorted({*columns, *_ASKED})).filter(where).select(columns)
+def _filter_rows(rows: pa.Table, columns: Sequence[str], where: ds.Expression) -> pa.Table:
+    """Filter rows; drops unused columns first to copy less."""
+    return rows.select(sorted({*columns, *_FILTER_COLUMNS})).filter(where).select(columns)
 
 
-def _span(windows: Collection[int]) -> tuple[datetime, datetime]:
-    """From the begin of the first window to the end of the last."""
+def _time_bounds(windows: Collection[int]) -> tuple[datetime, datetime]:
+    """Return the start of the first window and the end of the last."""
     begins = [datetime.fromtimestamp(at, UTC) for at in windows] or [datetime.fromtimestamp(0, UTC)]
     return min(begins), max(begins) + timedelta(seconds=WINDOW_SECONDS)

@@ -1,4 +1,4 @@
-"""Queries over data frames: those that are kept in memory and how they are spread, and few rows."""
+"""Runs SQL over data frames, and controls their caching, partitioning and planning."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def run_sql(spark: SparkSession, query: str, **given: Any) -> DataFrame:
-    """`spark.sql`, after which data frames that are persisted still are.
+    """Run `spark.sql` without dropping the cache of persisted frames.
 
-    It makes a view of each frame and drops it, and Spark drops with a view what is kept of its
-    plan. So the view is one of a filter that lets everything through, of which nothing is kept.
+    `spark.sql` makes a temporary view of each frame, and dropping a view also drops the cached
+    data of its plan. A filter that passes all rows gives the view a plan without cached data.
     """
     frames = {
         name: value.where("true") if isinstance(value, DataFrame) else value
@@ -22,15 +22,15 @@ def run_sql(spark: SparkSession, query: str, **given: Any) -> DataFrame:
 
 
 def repartition_by_group(rows: DataFrame) -> DataFrame:
-    """The same with all rows of a group in one task, of as many as a shuffle has."""
+    """Repartition rows so that one task has all rows of a group."""
     tasks = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     return rows.coalesce(1) if tasks == 1 else rows.repartition(tasks, "group_id")
 
 
 def configure_planning(spark: SparkSession, *, small: bool) -> None:
-    """Have what comes be planned for few rows in one task, or for many in a few for each core.
+    """Configure the planning of the next queries for one task, or for two tasks for each core.
 
-    SmallBatch rows are joined before a task would have sent them to all others.
+    One task joins small tables faster than it would broadcast them.
     """
     tasks = 1 if small else 2 * int(spark.sparkContext.defaultParallelism)
     spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
@@ -39,15 +39,15 @@ def configure_planning(spark: SparkSession, *, small: bool) -> None:
 
 
 def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """A data frame of few rows, in one task."""
+    """Make a data frame of an Arrow table, in one task."""
     return spark.createDataFrame(rows.combine_chunks()).coalesce(1)
 
 
 @contextmanager
 def frame_cache() -> Iterator[Callable[[DataFrame], DataFrame]]:
-    """Gives what keeps a data frame in memory until the block ends, whichever way.
+    """Return a function that persists a frame until the block ends.
 
-    Spark would take what is left there for the rows of files that are written anew.
+    Spark would use a remaining cache instead of files that are written again.
     """
     with ExitStack() as stack:
 

@@ -12,7 +12,12 @@ import pyarrow as pa
 
 from coordinator_pipeline.changed_keys import find_changed_keys
 from coordinator_pipeline.end_offsets import TopicEndReader
-from coordinator_pipeline.record_files import RecordFile, RecordFiles, look, partitions_with_gaps
+from coordinator_pipeline.record_files import (
+    RecordFile,
+    RecordFiles,
+    partitions_with_holes,
+    read_rows,
+)
 from coordinator_pipeline.run import committed_partitions
 from coordinator_pipeline.source.datasource import OffsetRange
 from coordinator_pipeline.source.parquet import write_range
@@ -96,20 +101,20 @@ def test_a_large_batch_is_looked_at_in_portions(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def counted(files: list[RecordFile], *more: Any) -> pa.Table:
-        looks.append(sum(one.rows for one in files))
-        return look(files, *more)
+        reads.append(sum(one.rows for one in files))
+        return read_rows(files, *more)
 
-    looks: list[int] = []
+    reads: list[int] = []
     new = tables.batch(*(commit(f"g{day}", 1, day * 24 * HOUR_MS) for day in range(4)))
     ends = [(BEGIN + timedelta(hours=30), "orders", 0, 5, "log")]
     whole = find_changed_keys(new, new, ends)
     monkeypatch.setattr("coordinator_pipeline.record_files.PORTION_ROWS", 2)
-    monkeypatch.setattr("coordinator_pipeline.changed_keys.look", counted)
-    monkeypatch.setattr("coordinator_pipeline.run.look", counted)
+    monkeypatch.setattr("coordinator_pipeline.changed_keys.read_rows", counted)
+    monkeypatch.setattr("coordinator_pipeline.run.read_rows", counted)
 
     assert find_changed_keys(new, new, ends) == whole
     assert committed_partitions(new) == [("orders", 0)]
-    assert max(looks) == 2
+    assert max(reads) == 2
 
 
 def test_rows_are_kept_by_day_and_those_without_a_time_too(tables: Tables) -> None:
@@ -118,7 +123,7 @@ def test_rows_are_kept_by_day_and_those_without_a_time_too(tables: Tables) -> No
     days = sorted(one.path.parent.name for one in tables.bronze.files())
 
     assert days == ["date=2025-10-09", "date=2025-10-10", "date=__HIVE_DEFAULT_PARTITION__"]
-    assert sorted(look(tables.bronze.files(), ["log_offset"])["log_offset"].to_pylist()) == [
+    assert sorted(read_rows(tables.bronze.files(), ["log_offset"])["log_offset"].to_pylist()) == [
         0,
         1,
         2,
@@ -128,10 +133,10 @@ def test_rows_are_kept_by_day_and_those_without_a_time_too(tables: Tables) -> No
 def test_holes_are_found_from_footers(tables: Tables) -> None:
     tables.batch(commit("g", 1, 0), commit("g", 2, 24 * HOUR_MS))
     tables.batch(commit("g", 3, 1))
-    assert partitions_with_gaps(tables.bronze.files()) == []
+    assert partitions_with_holes(tables.bronze.files()) == []
 
     files = tables.bronze.files()
-    assert partitions_with_gaps([one for one in files if one.first != 1]) == [0]
+    assert partitions_with_holes([one for one in files if one.first != 1]) == [0]
 
 
 def test_a_batch_that_stands_for_damage_is_a_hole_though_no_offset_is_missing(
@@ -144,7 +149,7 @@ def test_a_batch_that_stands_for_damage_is_a_hole_though_no_offset_is_missing(
     (unreadable,) = tables.batch(LogRecord(b"\0\1\0", b"", BEGIN_MS))
 
     assert unreadable.is_damaged
-    assert partitions_with_gaps(tables.bronze.files()) == [0]
+    assert partitions_with_holes(tables.bronze.files()) == [0]
 
 
 def test_the_end_of_a_topic_that_was_deleted_and_created_anew_is_that_of_the_new_one(
@@ -155,19 +160,19 @@ def test_the_end_of_a_topic_that_was_deleted_and_created_anew_is_that_of_the_new
     first, second = directory / f"{0:020d}.log", directory / f"{5:020d}.log"
     first.write_bytes(build_batch([commit("x", n, 0) for n in range(5)]))
     ends = TopicEndReader(tmp_path)
-    assert [end for _, _, _, end, _ in ends.new()] == [5]
+    assert [end for _, _, _, end, _ in ends.read_new()] == [5]
 
     first.write_bytes(build_batch([commit("y", 1, HOUR_MS)] * 3))
-    assert [end for _, _, _, end, _ in ends.new()] == [3]
+    assert [end for _, _, _, end, _ in ends.read_new()] == [3]
 
     second.write_bytes(build_batch([commit("y", 1, HOUR_MS)], 5))
-    assert [end for _, _, _, end, _ in ends.new()] == [6]
+    assert [end for _, _, _, end, _ in ends.read_new()] == [6]
     second.unlink()
     first.write_bytes(build_batch([commit("z", 1, 2 * HOUR_MS)] * 2))
-    assert [end for _, _, _, end, _ in ends.new()] == [2]
+    assert [end for _, _, _, end, _ in ends.read_new()] == [2]
     first.unlink()
     directory.rmdir()
-    assert ends.new() == []
+    assert ends.read_new() == []
 
 
 def test_ends_of_topics_are_read_on_and_not_anew(tmp_path: Path) -> None:
@@ -178,13 +183,13 @@ def test_ends_of_topics_are_read_on_and_not_anew(tmp_path: Path) -> None:
     segment.write_bytes(first)
     ends = TopicEndReader(tmp_path)
     minute = BEGIN + timedelta(minutes=1)
-    assert ends.new() == [(minute, "orders", 0, 2, "log")]
-    assert ends.new() == []
+    assert ends.read_new() == [(minute, "orders", 0, 2, "log")]
+    assert ends.read_new() == []
 
     second = build_batch([commit("x", 2, 0)], 2)
     segment.write_bytes(first + second[:-1])
-    assert ends.new() == []
+    assert ends.read_new() == []
     segment.write_bytes(first + second)
-    assert ends.new() == [(minute, "orders", 0, 3, "log")]
+    assert ends.read_new() == [(minute, "orders", 0, 3, "log")]
     (directory / f"{3:020d}.log").write_bytes(build_batch([commit("x", 3, HOUR_MS)], 3))
-    assert ends.new() == [(BEGIN + timedelta(hours=1), "orders", 0, 4, "log")]
+    assert ends.read_new() == [(BEGIN + timedelta(hours=1), "orders", 0, 4, "log")]

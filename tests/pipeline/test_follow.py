@@ -20,7 +20,7 @@ from coordinator_pipeline.follow import (
     start_following,
 )
 from coordinator_pipeline.gold import GoldTables
-from coordinator_pipeline.run import Source, prepare
+from coordinator_pipeline.run import LogSource, prepare
 from coordinator_pipeline.store import BY_NAME, RECORDS, TOUCHED, Store, write_rows
 from coordinator_protocol.batch import LogRecord, build_batch, stamped
 from coordinator_protocol.batch_records import read_records
@@ -43,7 +43,7 @@ DEATHS = (
 )
 
 
-def unsaid(text: str) -> None:
+def ignore(text: str) -> None:
     """Nobody looks."""
 
 
@@ -51,7 +51,7 @@ class Killed(Exception):
     """The process ends here."""
 
 
-class Story:
+class StreamHistory:
     """A log that is written, rolled and compacted; and the stream, which dies and returns."""
 
     def __init__(self, seed: int, home: Path) -> None:
@@ -104,9 +104,9 @@ class Story:
 
     def read(self, spark: SparkSession) -> None:
         """The stream takes in all that is there."""
-        source = Source(log=self.data)
+        source = LogSource(log=self.data)
         prepare(source, self.out, follow=True)
-        start_following(spark, source, self.out, unsaid, once=True).awaitTermination()
+        start_following(spark, source, self.out, ignore, once=True).awaitTermination()
         for number, log in self.logs.items():
             for header, chunk, at in log.batches():
                 self.seen[number] |= {one.offset: one for one in read_records(header, chunk, at)}
@@ -114,9 +114,9 @@ class Story:
     def die(self, spark: SparkSession) -> None:
         """The stream is killed in a batch, if there is anything to read."""
         with killed_at(self.random.choice(DEATHS)):
-            source = Source(log=self.data)
+            source = LogSource(log=self.data)
             prepare(source, self.out, follow=True)
-            query = start_following(spark, source, self.out, unsaid, once=True)
+            query = start_following(spark, source, self.out, ignore, once=True)
             failed = ""
             try:
                 query.awaitTermination()
@@ -140,12 +140,12 @@ class Story:
 @contextmanager
 def killed_at(place: str) -> Iterator[None]:
     """End a batch before it writes the named table, or when it has written `touched`."""
-    begin, write = GoldTables._begin, write_rows
+    announce, write = GoldTables._announce, write_rows
 
-    def dying_begin(self: GoldTables, name: str) -> None:
+    def dying_announce(self: GoldTables, name: str) -> None:
         if place in (name, "before the tables"):
             raise Killed
-        begin(self, name)
+        announce(self, name)
 
     def dying_write(directory: Path, rows: object, batch: int) -> None:
         if place == TOUCHED:
@@ -155,7 +155,7 @@ def killed_at(place: str) -> Iterator[None]:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GoldTables, "_begin", dying_begin)
+        patch.setattr(GoldTables, "_announce", dying_announce)
         patch.setattr("coordinator_pipeline.follow.write_rows", dying_write)
         yield
 
@@ -177,10 +177,10 @@ def test_a_log_that_was_cut_and_written_anew_gives_the_tables_of_the_new_one(
     data, out = tmp_path / "data", tmp_path / "out"
     first = [(0, generation("g", 1, ["a-1"], 0)), *((n, commit("g", n, n)) for n in range(1, 6))]
     path = write_log(data, 0, first)
-    source = Source(log=data)
+    source = LogSource(log=data)
     for turn in range(2):
         prepare(source, out, follow=True)
-        start_following(spark, source, out, unsaid, once=True).awaitTermination()
+        start_following(spark, source, out, ignore, once=True).awaitTermination()
         if not turn:
             kept = first[:3]
             anew = [(n, commit("h", n, 1_000_000 + n)) for n in range(3, 9)]
@@ -200,7 +200,7 @@ def test_what_a_batch_could_not_read_is_told_with_it(spark: SparkSession, tmp_pa
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 3 + 70] ^= 1
     path.write_bytes(raw)
-    source, said = Source(log=tmp_path / "data"), list[str]()
+    source, said = LogSource(log=tmp_path / "data"), list[str]()
     prepare(source, tmp_path / "out", follow=True)
 
     start_following(spark, source, tmp_path / "out", said.append, once=True).awaitTermination()
@@ -215,13 +215,13 @@ def test_a_checkpoint_that_is_gone_is_told_and_nothing_is_overwritten(
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     write_log(data, 0, [(0, commit("g", 1, 1))])
-    source = Source(log=data)
+    source = LogSource(log=data)
     prepare(source, out, follow=True)
     (out / TOUCHED / "batch=3").mkdir(parents=True)
     (out / CHECKPOINT).mkdir()
 
-    query = start_following(spark, source, out, unsaid, once=True)
-    with pytest.raises(StreamingQueryException, match="is gone or of another run"):
+    query = start_following(spark, source, out, ignore, once=True)
+    with pytest.raises(StreamingQueryException, match="is missing or of another run"):
         query.awaitTermination()
 
     assert not (out / RECORDS).exists()
@@ -232,31 +232,31 @@ def test_a_stream_that_dies_and_returns_ends_with_the_tables_of_a_batch(
 ) -> None:
     if interleaving % 3 == 2:
         monkeypatch.setattr(record_files, "SMALL_BYTES", -1)
-    story = Story(interleaving, tmp_path)
-    story.append()
+    history = StreamHistory(interleaving, tmp_path)
+    history.append()
     for _ in range(4):
-        step = story.random.choice(["append", "append", "compact", "die", "read"])
+        step = history.random.choice(["append", "append", "compact", "die", "read"])
         if step == "append":
-            story.append()
+            history.append()
         elif step == "compact":
-            story.compact()
+            history.compact()
         elif step == "die":
-            story.die(spark)
+            history.die(spark)
         else:
-            story.read(spark)
-    story.append()
-    story.die(spark)
-    story.read(spark)
+            history.read(spark)
+    history.append()
+    history.die(spark)
+    history.read(spark)
 
-    ran(spark, story.twin(tmp_path / "twin"), tmp_path / "once")
+    ran(spark, history.twin(tmp_path / "twin"), tmp_path / "once")
 
-    assert differences(spark, story.out, tmp_path / "once") == {}
+    assert differences(spark, history.out, tmp_path / "once") == {}
 
 
 def test_a_follower_that_is_ending_begins_no_other_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    follower = MicroBatchHandler(Store(spark, tmp_path), Source(log=tmp_path), unsaid)
+    follower = MicroBatchHandler(Store(spark, tmp_path), LogSource(log=tmp_path), ignore)
     follower.end()
 
     with pytest.raises(FollowStopped):

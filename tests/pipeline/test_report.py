@@ -47,13 +47,13 @@ def test_an_empty_log_gives_a_page_that_says_so_everywhere() -> None:
 
     assert page.count("<section") == 8
     assert "No rebalances." in page
-    assert "The ends of the topics are not known" in page
+    assert "The end offsets of the topics are unknown" in page
 
 
 def test_ids_of_clients_cannot_become_markup() -> None:
     life = {
         "group_id": HOSTILE,
-        "who": HOSTILE,
+        "name": HOSTILE,
         "member_id": HOSTILE,
         "first_seen": BEGIN,
         "until": BEGIN + timedelta(minutes=1),
@@ -66,7 +66,9 @@ def test_ids_of_clients_cannot_become_markup() -> None:
     heat = {"group_id": HOSTILE, "reason": HOSTILE, "n": 2}
 
     page = render(
-        data(stops=[stop(HOSTILE)], lives=[life], timeline=[bar], busiest=[busiest], heat=[heat])
+        data(
+            stops=[stop(HOSTILE)], lifetimes=[life], timeline=[bar], busiest=[busiest], heat=[heat]
+        )
     )
 
     assert "<script" not in page
@@ -83,7 +85,7 @@ def test_a_stop_is_told_with_its_length_reason_and_culprit() -> None:
 
 
 def test_gaps_in_the_history_are_told() -> None:
-    assert "3 times generations are missing" in render(data())
+    assert "lacks generations in 3 places" in render(data())
 
 
 def test_nothing_is_drawn_where_nothing_is_known() -> None:

@@ -107,9 +107,9 @@ def test_what_the_disk_does_not_give_is_told_with_file_and_position(
     monkeypatch.setattr("os.pread", fails_behind)
     log = log_of(directory)
     said = re.escape(f"{segment(directory)}, position 0: Input/output error")
-    for look in (lambda: log.bounds(7), lambda: rows(log), lambda: log.latest({}, {})):
+    for read_log in (lambda: log.bounds(7), lambda: rows(log), lambda: log.latest({}, {})):
         with pytest.raises(SourceError, match=said):
-            look()
+            read_log()
 
 
 @pytest.mark.parametrize("at", [3, 9, 11, 16, 18, 40, 70])
@@ -179,10 +179,10 @@ def test_a_directory_that_changes_during_a_look_is_looked_at_again(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segment(directory).write_bytes(batch(0))
-    look, changes = segments._names, iter([True, True, False])
+    list_names, changes = segments._names, iter([True, True, False])
 
     def changing(path: Path) -> list[str]:
-        found = look(path)
+        found = list_names(path)
         if next(changes, False):
             later = segment(directory, 4)
             later.unlink() if later.exists() else later.write_bytes(batch(4))
