@@ -5,9 +5,10 @@ with a newer incarnation of its log partition, which makes older records void; a
 with a later end offset of a topic in a minute in which the group commits.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,9 +22,6 @@ from coordinator_pipeline.record_files import (
     read_rows,
 )
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
 WINDOW_SECONDS: Final = 600
 """The length of a window of `hot_partitions`."""
 COLUMNS: Final = ["group_id", "log_partition", "ts"]
@@ -33,6 +31,12 @@ def window_of(times: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the start of each time's window, in seconds since 1970."""
     begins = pc.floor_temporal(times, WINDOW_SECONDS, "second", calendar_based_origin=False)
     return pc.cast(begins, pa.timestamp("s", tz="UTC")).cast(pa.int64())
+
+
+def window_bounds(windows: Collection[int]) -> tuple[datetime, datetime]:
+    """Return the start of the first window and the end of the last; without windows, the epoch."""
+    begins = [datetime.fromtimestamp(at, UTC) for at in windows or (0,)]
+    return min(begins), max(begins) + timedelta(seconds=WINDOW_SECONDS)
 
 
 @dataclass

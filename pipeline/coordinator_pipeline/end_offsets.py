@@ -50,11 +50,6 @@ class TopicEndReader:
         return rows
 
 
-def from_directory(directory: Path) -> list[EndOffset]:
-    """Return all end offsets in a data directory."""
-    return TopicEndReader(directory).read_new()
-
-
 class _Partition:
     """A topic partition's log, and the position of the last read."""
 

@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Lock
 from typing import Final
@@ -25,7 +24,12 @@ from pyspark.sql.functions import col, expr
 from pyspark.sql.streaming import StreamingQuery
 
 from coordinator_pipeline import record_files
-from coordinator_pipeline.changed_keys import WINDOW_SECONDS, ChangedKeys, find_changed_keys
+from coordinator_pipeline.changed_keys import (
+    WINDOW_SECONDS,
+    ChangedKeys,
+    find_changed_keys,
+    window_bounds,
+)
 from coordinator_pipeline.end_offsets import EndOffset, TopicEndReader, from_bootstrap
 from coordinator_pipeline.errors import PipelineError
 from coordinator_pipeline.gold import GoldTables
@@ -185,9 +189,8 @@ def _of_groups(rows: DataFrame, groups: Collection[str]) -> DataFrame:
 
 def _of_windows(rows: DataFrame, windows: Collection[int]) -> DataFrame:
     """Select the rows of some windows; the bounds of all let Spark skip files."""
-    begins = [datetime.fromtimestamp(at, UTC) for at in windows] or [datetime.fromtimestamp(0, UTC)]
-    end = max(begins) + timedelta(seconds=WINDOW_SECONDS)
-    found = rows.where((col("ts") >= min(begins)) & (col("ts") < end))
+    first, end = window_bounds(windows)
+    found = rows.where((col("ts") >= first) & (col("ts") < end))
     begin = expr(f"{WINDOW_SECONDS} * floor(unix_seconds(ts) / {WINDOW_SECONDS})")
     if len(windows) <= _LISTED_KEYS:
         return found.where(begin.isin(list(windows)))

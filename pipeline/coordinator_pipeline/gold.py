@@ -92,23 +92,20 @@ class GoldTables:
         self._write_small("flapping", gold_groups.flapping(spark, rebalances, memberships))
         rates_written.result()
 
-    def _announce(self, name: str) -> None:
-        self._on_table(name)
-
     def _commits(
         self, files: Sequence[RecordFile], groups: Collection[str] | None
     ) -> tuple[DataFrame, DataFrame, DataFrame]:
-        self._announce(OFFSET_COMMITS.name)
+        self._on_table(OFFSET_COMMITS.name)
         directory, spark = self._store.directory, self._store.spark
         write_commits(spark, files, partitions_with_holes(files), groups, directory, self._batch)
         gaps = spark.read.schema(GAPS).parquet(str(directory / GAPS_NAME / f"batch={self._batch}"))
         return self._written(OFFSET_COMMITS.name), self._written(COMMIT_RATE.name), gaps
 
     def _small_commits(self, batch: SmallBatch) -> tuple[DataFrame, DataFrame, DataFrame]:
-        self._announce(OFFSET_COMMITS.name)
+        self._on_table(OFFSET_COMMITS.name)
         rows = offset_commits(batch.commits, batch.incomplete)
         write_rows(self._store.directory / OFFSET_COMMITS.name, rows, self._batch)
-        self._announce(COMMIT_RATE.name)
+        self._on_table(COMMIT_RATE.name)
         rate, directory = commit_rate(rows), self._store.directory / COMMIT_RATE.name
         write_rows(directory, rate, self._batch, COMMIT_RATE.day)
         spark = self._store.spark
@@ -117,7 +114,7 @@ class GoldTables:
 
     def _write(self, name: str, rows: DataFrame) -> DataFrame:
         """Write a table; returns a frame over the written files."""
-        self._announce(name)
+        self._on_table(name)
         self._store.write_table(BY_NAME[name], rows, self._batch)
         return self._written(name)
 
@@ -127,6 +124,6 @@ class GoldTables:
 
     def _write_small(self, name: str, rows: DataFrame) -> DataFrame:
         """Write a small table; returns its rows, including columns that the table does not have."""
-        self._announce(name)
+        self._on_table(name)
         found = self._store.write_small(BY_NAME[name], rows, self._batch)
         return frame_of_rows(self._store.spark, found)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.end_offsets import EndOffset, from_bootstrap, from_directory
+from coordinator_pipeline.end_offsets import EndOffset, TopicEndReader, from_bootstrap
 from coordinator_pipeline.errors import PipelineError, WrongArguments
 from coordinator_pipeline.gold import GoldTables
 from coordinator_pipeline.record_files import (
@@ -129,7 +129,7 @@ def run_batch(
     on_table(END_OFFSETS.name)
     ranges = LogReader(parse_options(source.options)).ranges()
     # Read together with the ranges: later records of the topics are no lag of these commits.
-    ends = [] if source.log is None else from_directory(source.log)
+    ends = [] if source.log is None else TopicEndReader(source.log).read_new()
     on_table(RECORDS)
     new = bronze.write(spark, source.options, ranges, 0)
     records = read_frame(spark, new)

@@ -3,7 +3,6 @@
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from coordinator_pipeline import commits, gold_groups
-from coordinator_pipeline.changed_keys import WINDOW_SECONDS, ChangedKeys, window_of
+from coordinator_pipeline.changed_keys import ChangedKeys, window_bounds, window_of
 from coordinator_pipeline.record_files import (
     RecordFile,
     files_of_partitions,
@@ -63,7 +62,7 @@ class SmallBatchReader:
     def read(self, files: Sequence[RecordFile], changed: ChangedKeys) -> SmallBatch | None:
         """Read the records of changed keys from all files; None if the files are too large."""
         mine = files_of_partitions(files, changed.partitions)
-        begin, end = _time_bounds(changed.windows)
+        begin, end = window_bounds(changed.windows)
         at_times = files_of_times(files, begin, end)
         if not is_small({*mine, *at_times}):
             return None
@@ -109,9 +108,3 @@ class SmallBatchReader:
 def _filter_rows(rows: pa.Table, columns: Sequence[str], where: ds.Expression) -> pa.Table:
     """Filter rows; drops unused columns first to copy less."""
     return rows.select(sorted({*columns, *_FILTER_COLUMNS})).filter(where).select(columns)
-
-
-def _time_bounds(windows: Collection[int]) -> tuple[datetime, datetime]:
-    """Return the start of the first window and the end of the last."""
-    begins = [datetime.fromtimestamp(at, UTC) for at in windows] or [datetime.fromtimestamp(0, UTC)]
-    return min(begins), max(begins) + timedelta(seconds=WINDOW_SECONDS)

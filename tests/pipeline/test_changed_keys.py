@@ -1,4 +1,4 @@
-"""What a batch of the stream changes, found in the files of `records` without Spark."""
+"""The keys that a batch of the stream changes, and the files of `records`."""
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_a_marker_touches_the_groups_of_its_producer(tables: Tables) -> None:
     assert find_changed_keys(new, tables.bronze.files(), []).groups == {"its"}
 
 
-def test_a_log_that_was_cut_touches_what_it_has_lost(tables: Tables) -> None:
+def test_a_truncated_log_touches_the_groups_it_has_lost(tables: Tables) -> None:
     tables.batch(commit("kept", 1, 0), commit("lost", 1, HOUR_MS))
     new = tables.batch(commit("new", 1, 2 * HOUR_MS), start=1, incarnation=1)
 
@@ -89,7 +89,7 @@ def test_a_log_that_was_cut_touches_what_it_has_lost(tables: Tables) -> None:
     assert len(found.windows) == 2
 
 
-def test_a_later_end_touches_who_commits_from_that_minute_on(tables: Tables) -> None:
+def test_a_later_end_offset_touches_groups_that_commit_from_that_minute_on(tables: Tables) -> None:
     tables.batch(commit("early", 1, 0), commit("late", 1, HOUR_MS), commit("else", 1, HOUR_MS, 1))
     new = tables.batch(marker(9, commit=True))
     ends = [(BEGIN + timedelta(minutes=30), "orders", 0, 5, "log")]
@@ -97,9 +97,7 @@ def test_a_later_end_touches_who_commits_from_that_minute_on(tables: Tables) -> 
     assert find_changed_keys(new, tables.bronze.files(), ends).groups == {"late"}
 
 
-def test_a_large_batch_is_looked_at_in_portions(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_batch_is_read_in_portions(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     def counted(files: list[RecordFile], *more: Any) -> pa.Table:
         reads.append(sum(one.rows for one in files))
         return read_rows(files, *more)
@@ -139,7 +137,7 @@ def test_holes_are_found_from_footers(tables: Tables) -> None:
     assert partitions_with_holes([one for one in files if one.first != 1]) == [0]
 
 
-def test_a_batch_that_stands_for_damage_is_a_hole_though_no_offset_is_missing(
+def test_a_row_that_reports_damage_is_a_hole_though_no_offset_is_missing(
     tables: Tables,
 ) -> None:
     tables.batch(commit("g", 1, 0))
@@ -152,7 +150,7 @@ def test_a_batch_that_stands_for_damage_is_a_hole_though_no_offset_is_missing(
     assert partitions_with_holes(tables.bronze.files()) == [0]
 
 
-def test_the_end_of_a_topic_that_was_deleted_and_created_anew_is_that_of_the_new_one(
+def test_the_end_offset_of_a_recreated_topic_is_that_of_the_new_one(
     tmp_path: Path,
 ) -> None:
     directory = tmp_path / "orders-0"
@@ -175,7 +173,7 @@ def test_the_end_of_a_topic_that_was_deleted_and_created_anew_is_that_of_the_new
     assert ends.read_new() == []
 
 
-def test_ends_of_topics_are_read_on_and_not_anew(tmp_path: Path) -> None:
+def test_a_second_read_of_end_offsets_continues_after_the_first(tmp_path: Path) -> None:
     directory = tmp_path / "orders-0"
     directory.mkdir()
     segment = directory / f"{0:020d}.log"

@@ -1,4 +1,4 @@
-"""What a user can do wrong with `coordinator-pipeline` is told before Spark starts."""
+"""The command line reports user errors in one line, before Spark starts."""
 
 import fcntl
 import json
@@ -151,7 +151,7 @@ def test_a_finished_run_is_replaced_only_when_asked(
     assert "holds a batch run, expected a new directory" in follow
 
 
-def test_a_report_of_what_is_no_run(
+def test_report_refuses_a_directory_without_a_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = said(capsys, monkeypatch, "report", "--out", str(tmp_path))
@@ -170,7 +170,7 @@ def test_a_report_of_a_run_that_was_cut_off(
 
 
 @pytest.mark.parametrize(
-    ("told", "line"),
+    ("text", "line"),
     [
         (
             (
@@ -187,8 +187,8 @@ def test_a_report_of_a_run_that_was_cut_off(
         ("", "RuntimeError"),
     ],
 )
-def test_what_python_raised_within_spark_is_the_line_that_is_told(told: str, line: str) -> None:
-    assert cli._error_line(RuntimeError(told)) == line
+def test_an_error_of_python_within_spark_is_printed_in_one_line(text: str, line: str) -> None:
+    assert cli._error_line(RuntimeError(text)) == line
 
 
 def test_tables_of_which_the_first_batch_is_not_done(
@@ -253,7 +253,7 @@ def test_a_run_that_is_killed_while_it_removes_an_older_one_leaves_none_that_loo
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_a_log_in_which_no_record_is_of_a_group_is_told(
+def test_a_log_without_records_of_groups_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(Exit) as ended:

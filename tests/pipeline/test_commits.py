@@ -72,7 +72,7 @@ def damage(random: Random, number: int) -> Row:
 
 
 def one_by_one(rows: list[Row], incomplete: set[int]) -> Iterator[tuple[Any, ...]]:
-    """What `offset_commits` says of advances, as its documentation has it."""
+    """Compute advances and gaps row by row, as the documentation of the table defines them."""
     ordered = sorted(rows, key=lambda row: (row["log_partition"], row["log_offset"]))
     last: dict[tuple[Any, ...], Row] = {}
     for row in ordered:
@@ -123,7 +123,7 @@ def test_a_marker_of_the_next_epoch_ends_a_transaction_as_kafka_4_writes_it() ->
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_by_column_they_are_what_they_are_one_by_one(seed: int) -> None:
+def test_offset_commits_by_column_equal_those_row_by_row(seed: int) -> None:
     rows = rows_of(seed)
     incomplete = {number for number in (0, 3) if Random(seed + number).random() < 0.7}
     table = pa.Table.from_pylist(rows, schema=RECORDS.remove_metadata())

@@ -1,4 +1,4 @@
-"""The vectorised decoder gives what protocol/ gives, record by record."""
+"""The vectorised decoder gives the same rows as coordinator_protocol record by record."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from tests.support.coordinator_log import logs
 
 
 def reference(raw: bytes, wanted: Selection) -> pa.RecordBatch:
-    """What protocol/ says, one record after the other."""
+    """Decode record by record with coordinator_protocol."""
     rows = []
     for position, header in walk_batches(raw).spans:
         try:
@@ -40,7 +40,7 @@ def reference(raw: bytes, wanted: Selection) -> pa.RecordBatch:
 
 
 def decoded(raw: bytes, wanted: Selection) -> pa.Table:
-    """What the decoder says."""
+    """Decode with the vectorised decoder."""
     found = list(Decoder(wanted, 3, 1).decode(raw, walk_batches(raw).spans))
     for batch in found:
         batch.validate(full=True)
@@ -54,15 +54,15 @@ def assert_equal(raw: bytes, wanted: Selection) -> None:
         assert ours.column(name).to_pylist() == theirs.column(name).to_pylist(), name
 
 
-def test_what_is_kept_of_assignments_is_bounded_in_bytes_too() -> None:
-    kept = record_columns._kept_assigned
-    kept.cache_clear()
+def test_the_cache_of_assignments_is_bounded_in_bytes_too() -> None:
+    cache = record_columns._cached_assigned
+    cache.cache_clear()
     for count in (1, 1_000):
         raw = encode_assignment(Assignment({"orders": range(count)}))
         assert record_columns._assigned(raw) == [{"topic": "orders", "partitions": [*range(count)]}]
 
-    assert kept.cache_info().currsize == 1
-    assert kept.cache_info().maxsize == record_columns._KEPT
+    assert cache.cache_info().currsize == 1
+    assert cache.cache_info().maxsize == record_columns._CACHE_ENTRIES
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))

@@ -19,7 +19,6 @@ from coordinator_pipeline.follow import (
     MicroBatchHandler,
     start_following,
 )
-from coordinator_pipeline.gold import GoldTables
 from coordinator_pipeline.run import LogSource, prepare
 from coordinator_pipeline.store import BY_NAME, RECORDS, TOUCHED, Store, write_rows
 from coordinator_protocol.batch import LogRecord, build_batch, stamped
@@ -44,15 +43,15 @@ DEATHS = (
 
 
 def ignore(text: str) -> None:
-    """Nobody looks."""
+    """Print nothing."""
 
 
 class Killed(Exception):
-    """The process ends here."""
+    """Stands for the death of the process."""
 
 
 class StreamHistory:
-    """A log that is written, rolled and compacted; and the stream, which dies and returns."""
+    """A random history of appends, rolls and compactions, and of a stream that is killed."""
 
     def __init__(self, seed: int, home: Path) -> None:
         self.random = Random(seed)
@@ -62,14 +61,14 @@ class StreamHistory:
         self.at = 0
         self.generations: dict[str, int] = {}
         self.seen: dict[int, dict[int, LogRecord]] = {n: {} for n in self.logs}
-        """What a finished batch of the stream has read, by log partition and offset."""
+        """The records that finished batches have read, by log partition and offset."""
 
     def _log(self, name: str) -> SegmentLog:
         (self.data / name).mkdir(parents=True)
         return SegmentLog(self.data / name, segment_bytes=700)
 
     def append(self) -> None:
-        """A few batches."""
+        """Append a few batches."""
         for _ in range(self.random.randrange(1, 6)):
             number = self.random.choice(sorted(self.logs))
             self.at += self.random.choice([10, 900, 70_000, 400_000])
@@ -89,8 +88,8 @@ class StreamHistory:
             step = self.random.choice([1, 1, 1, 2])
             self.generations[group] = self.generations.get(group, 0) + step
             members = self.random.sample(MEMBERS, self.random.randrange(4))
-            told = {"rb.reason": "member_left"} if self.random.random() < 0.3 else None
-            return [generation(group, self.generations[group], members, self.at, told)]
+            headers = {"rb.reason": "member_left"} if self.random.random() < 0.3 else None
+            return [generation(group, self.generations[group], members, self.at, headers)]
         who = producer if chance < 0.6 else -1
         return [
             commit(group, self.random.randrange(99), self.at, n % 3, who)
@@ -98,12 +97,12 @@ class StreamHistory:
         ]
 
     def compact(self) -> None:
-        """What the server does in the background."""
+        """Compact the logs as the server does in the background."""
         for log in self.logs.values():
             compact(log, pace=NoPace(), wall_ms=lambda: 0, delete_retention_ms=1)
 
     def read(self, spark: SparkSession) -> None:
-        """The stream takes in all that is there."""
+        """Let the stream read to the end of the log."""
         source = LogSource(log=self.data)
         prepare(source, self.out, follow=True)
         start_following(spark, source, self.out, ignore, once=True).awaitTermination()
@@ -112,7 +111,7 @@ class StreamHistory:
                 self.seen[number] |= {one.offset: one for one in read_records(header, chunk, at)}
 
     def die(self, spark: SparkSession) -> None:
-        """The stream is killed in a batch, if there is anything to read."""
+        """Kill the stream in a batch, if there are new records."""
         with killed_at(self.random.choice(DEATHS)):
             source = LogSource(log=self.data)
             prepare(source, self.out, follow=True)
@@ -125,7 +124,7 @@ class StreamHistory:
         assert not failed or Killed.__name__ in failed
 
     def twin(self, home: Path) -> Path:
-        """A log of just what the stream has read."""
+        """Write a log of the records that the stream has read."""
         for number, records in self.seen.items():
             write_log(home, number, sorted(records.items()))
         batches = [
@@ -140,12 +139,11 @@ class StreamHistory:
 @contextmanager
 def killed_at(place: str) -> Iterator[None]:
     """End a batch before it writes the named table, or when it has written `touched`."""
-    announce, write = GoldTables._announce, write_rows
+    write = write_rows
 
-    def dying_announce(self: GoldTables, name: str) -> None:
+    def dying_on_table(name: str) -> None:
         if place in (name, "before the tables"):
             raise Killed
-        announce(self, name)
 
     def dying_write(directory: Path, rows: object, batch: int) -> None:
         if place == TOUCHED:
@@ -155,7 +153,7 @@ def killed_at(place: str) -> Iterator[None]:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GoldTables, "_announce", dying_announce)
+        patch.setattr("coordinator_pipeline.follow._ignore", dying_on_table)
         patch.setattr("coordinator_pipeline.follow.write_rows", dying_write)
         yield
 
@@ -171,7 +169,7 @@ def differences(spark: SparkSession, one: Path, other: Path) -> dict[str, tuple[
     return found
 
 
-def test_a_log_that_was_cut_and_written_anew_gives_the_tables_of_the_new_one(
+def test_a_truncated_and_rewritten_log_gives_the_tables_of_the_new_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
@@ -183,10 +181,10 @@ def test_a_log_that_was_cut_and_written_anew_gives_the_tables_of_the_new_one(
         start_following(spark, source, out, ignore, once=True).awaitTermination()
         if not turn:
             kept = first[:3]
-            anew = [(n, commit("h", n, 1_000_000 + n)) for n in range(3, 9)]
+            rewritten = [(n, commit("h", n, 1_000_000 + n)) for n in range(3, 9)]
             path.unlink()
             path.parent.rmdir()
-            write_log(data, 0, [*kept, *anew])
+            write_log(data, 0, [*kept, *rewritten])
     ran(spark, data, tmp_path / "once")
 
     found = differences(spark, out, tmp_path / "once")
@@ -195,7 +193,7 @@ def test_a_log_that_was_cut_and_written_anew_gives_the_tables_of_the_new_one(
     assert all("incarnation=1" in row for row in found[RECORDS] if row.startswith("stream"))
 
 
-def test_what_a_batch_could_not_read_is_told_with_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_line_of_a_batch_reports_its_problems(spark: SparkSession, tmp_path: Path) -> None:
     path = write_log(tmp_path / "data", 0, [(n, commit("g", n, n)) for n in range(3)])
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 3 + 70] ^= 1
@@ -206,11 +204,11 @@ def test_what_a_batch_could_not_read_is_told_with_it(spark: SparkSession, tmp_pa
     start_following(spark, source, tmp_path / "out", said.append, once=True).awaitTermination()
 
     assert said[0].startswith("batch 0: 2 records, ")
-    told = "batch 0: 1 batches or records could not be read, the first: partition 0, offset 1: "
-    assert said[1].startswith(f"{told}{path}, position {len(raw) // 3}: ")
+    expected = "batch 0: 1 batches or records could not be read, the first: partition 0, offset 1: "
+    assert said[1].startswith(f"{expected}{path}, position {len(raw) // 3}: ")
 
 
-def test_a_checkpoint_that_is_gone_is_told_and_nothing_is_overwritten(
+def test_a_missing_checkpoint_is_reported_and_nothing_is_overwritten(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "out"

@@ -16,7 +16,7 @@ HOSTILE = '<script>alert("x")</script>&\'"'
 
 
 def data(**rows: list[dict[str, Any]]) -> ReportData:
-    """What the queries gave; those that are not named gave nothing."""
+    """Return report data with the given rows; other queries have none."""
     totals = {"rebalances": 1, "groups": 1, "commits": 5, "flapping": 0, "stalled_s": 2.0}
     totals |= {"gaps": 3, "rewinds": 1}
     times = {"first": BEGIN, "last": BEGIN + timedelta(minutes=9)}
@@ -76,7 +76,7 @@ def test_ids_of_clients_cannot_become_markup() -> None:
     assert "&lt;script&gt;" in page
 
 
-def test_a_stop_is_told_with_its_length_reason_and_culprit() -> None:
+def test_a_stop_has_its_duration_reason_and_culprit() -> None:
     page = render(data(stops=[stop("billing") | {"reason": "session_expired"}]))
 
     assert "1 min 1 s" in page
@@ -84,11 +84,11 @@ def test_a_stop_is_told_with_its_length_reason_and_culprit() -> None:
     assert "1.5 s" in page
 
 
-def test_gaps_in_the_history_are_told() -> None:
+def test_the_footer_reports_gaps_in_the_history() -> None:
     assert "lacks generations in 3 places" in render(data())
 
 
-def test_nothing_is_drawn_where_nothing_is_known() -> None:
+def test_a_line_has_gaps_where_no_value_is_known() -> None:
     def step(begin: int, end: int, value: float) -> svg.Step:
         return svg.Step(BEGIN + timedelta(minutes=begin), BEGIN + timedelta(minutes=end), value)
 
@@ -101,7 +101,7 @@ def test_nothing_is_drawn_where_nothing_is_known() -> None:
     assert drawn.count("polygon") == 2
 
 
-def test_commits_of_a_short_minute_are_told_by_the_seconds_there_were() -> None:
+def test_the_commit_rate_of_a_partial_minute_uses_its_seconds() -> None:
     load = [{"at": BEGIN - timedelta(seconds=30), "commits": 60}]
 
     assert "at most 2.0" in render(data(load=load))

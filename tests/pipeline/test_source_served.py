@@ -72,14 +72,14 @@ def rows(log: BrokerLog | DirectoryLog) -> list[dict[str, Any]]:
 
 
 def both(bootstrap: str, data: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What Fetch says, and what the files say."""
+    """Return the rows of Fetch and those of the files."""
     files = {"path": str(data), "pastHighWatermark": "true"}
     return rows(BrokerLog(parse_options({"bootstrap": bootstrap}))), rows(
         DirectoryLog(parse_options(files))
     )
 
 
-def test_a_server_of_ours_sends_what_is_in_its_directories(tmp_path: Path) -> None:
+def test_fetch_from_our_server_gives_the_rows_of_its_directories(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server:
         create_topic(server.bootstrap, "orders", 2)
         for number, group in enumerate(GROUPS):
@@ -153,7 +153,7 @@ def test_a_partition_without_a_leader_is_missed_by_a_batch_and_waited_for_by_a_s
     assert log.latest(start, {}) == {"0": Position(5).form()} | start
 
 
-def test_nobody_at_the_address_and_no_such_topic_are_told_clearly(tmp_path: Path) -> None:
+def test_the_error_names_an_unreachable_address_and_a_missing_topic(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"bootstrap: no answer from 127\.0\.0\.1:1: "):
         BrokerLog(parse_options({"bootstrap": "127.0.0.1:1"})).partitions()
     with pytest.raises(SourceError, match="option bootstrap: 'here', expected host:port"):
@@ -176,7 +176,7 @@ def commit_in_transaction(bootstrap: str, group: str, offset: int, *, end: str) 
     consumer.close()
 
 
-def told_by_admin(bootstrap: str, groups: list[str]) -> dict[str, int]:
+def offsets_by_admin(bootstrap: str, groups: list[str]) -> dict[str, int]:
     """The offset that each group has committed last, as Kafka's own API for operators has it."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found = {}
@@ -188,7 +188,7 @@ def told_by_admin(bootstrap: str, groups: list[str]) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_a_real_kafka_sends_what_is_in_its_directories_and_we_read_both(tmp_path: Path) -> None:
+def test_fetch_from_kafka_gives_the_rows_of_its_directories(tmp_path: Path) -> None:
     settings = {
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
@@ -203,7 +203,7 @@ def test_a_real_kafka_sends_what_is_in_its_directories_and_we_read_both(tmp_path
         commit_in_transaction(broker.bootstrap, "txn", 7, end="commit_transaction")
         commit_in_transaction(broker.bootstrap, "txn", 8, end="abort_transaction")
         sent, stored = both(broker.bootstrap, broker.data)
-        admin = told_by_admin(broker.bootstrap, [*GROUPS, "txn"])
+        admin = offsets_by_admin(broker.bootstrap, [*GROUPS, "txn"])
         options = {"bootstrap": broker.bootstrap, "isolation": "read_committed"}
         committed = rows(BrokerLog(parse_options(options)))
     assert sent == stored

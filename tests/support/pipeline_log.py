@@ -78,7 +78,7 @@ def write_log(data: Path, number: int, records: Iterable[tuple[int, LogRecord]])
 
 
 def _ignore(name: str) -> None:
-    """Nobody looks."""
+    """Print nothing."""
 
 
 def ran(spark: SparkSession, data: Path, out: Path) -> RunSummary:

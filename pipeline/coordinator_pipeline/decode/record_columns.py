@@ -346,19 +346,19 @@ def _history_text(raw: bytes) -> str | None:
         return None
 
 
-_KEPT: Final = 10_000
-_LARGEST_KEPT: Final = 1024
+_CACHE_ENTRIES: Final = 10_000
+_LARGEST_CACHED: Final = 1024
 """Larger values are not cached: 10,000 entries of ten times this size are 100 MiB."""
-_kept_topics: Final = lru_cache(_KEPT)(topics_of)
-_kept_assigned: Final = lru_cache(_KEPT)(assigned_of)
+_cached_topics: Final = lru_cache(_CACHE_ENTRIES)(topics_of)
+_cached_assigned: Final = lru_cache(_CACHE_ENTRIES)(assigned_of)
 
 
 def _topics(raw: bytes) -> Any:
-    return _kept_topics(raw) if len(raw) <= _LARGEST_KEPT else topics_of(raw)
+    return _cached_topics(raw) if len(raw) <= _LARGEST_CACHED else topics_of(raw)
 
 
 def _assigned(raw: bytes) -> Any:
-    return _kept_assigned(raw) if len(raw) <= _LARGEST_KEPT else assigned_of(raw)
+    return _cached_assigned(raw) if len(raw) <= _LARGEST_CACHED else assigned_of(raw)
 
 
 def _decoded(raws: pa.Array, decode: Callable[[bytes], Any], kind: pa.DataType) -> pa.Array:
