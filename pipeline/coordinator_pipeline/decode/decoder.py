@@ -43,8 +43,8 @@ class Selection:
 class Decoder:
     """Decodes the batches of one log partition."""
 
-    def __init__(self, wanted: Selection, log_partition: int, incarnation: int = 0) -> None:
-        self._wanted = wanted
+    def __init__(self, selection: Selection, log_partition: int, incarnation: int = 0) -> None:
+        self._selection = selection
         self._identity = {"log_partition": log_partition, "incarnation": incarnation}
 
     def decode(self, buffer: bytes, spans: Sequence[BatchSpan]) -> Iterator[pa.RecordBatch]:
@@ -68,7 +68,7 @@ class Decoder:
             rows = [record_row(record) for record in _records(buffer, span)]
         except Malformed as error:
             first, last = span.header.base_offset, span.header.last_offset
-            missing = max(first, min(self._wanted.start, last))
+            missing = max(first, min(self._selection.start, last))
             rows = [{"log_offset": missing, "problem": str(error)}]
         return self._arrow([row for row in rows if self._keeps(row)])
 
@@ -77,7 +77,7 @@ class Decoder:
     ) -> pa.RecordBatch:
         records = records.where(self._kept(records))
         columns = RecordColumns(records)
-        rows = columns.build(self._wanted.schema, self._identity)
+        rows = columns.build(self._selection.schema, self._identity)
         left = np.flatnonzero(~columns.sound)
         if not len(left):
             return rows
@@ -99,25 +99,27 @@ class Decoder:
 
     def _kept(self, records: RecordArrays) -> Flags:
         """Mark the records in the range of offsets and in the view."""
-        wanted, offset = self._wanted, records.offset
-        kept: Flags = offset >= wanted.start
-        if wanted.end is not None:
-            kept &= offset < wanted.end
-        if wanted.view != "all":
+        selection, offset = self._selection, records.offset
+        kept: Flags = offset >= selection.start
+        if selection.end is not None:
+            kept &= offset < selection.end
+        if selection.view != "all":
             kind = np.where(records.key_size >= 2, records.data.int16(records.key_at), -1)
-            hidden = [kind == number for number in KNOWN_KINDS if not wanted.includes_kind(number)]
+            hidden = [
+                kind == number for number in KNOWN_KINDS if not selection.includes_kind(number)
+            ]
             # The key of a transaction marker begins like the key of a committed offset.
             kept &= ~np.logical_or.reduce(hidden) | (records.of_batch("attributes") & CONTROL != 0)
         return kept
 
     def _keeps(self, row: Row) -> bool:
-        wanted = self._wanted
+        selection = self._selection
         offset = row["log_offset"]
-        in_range = wanted.start <= offset and (wanted.end is None or offset < wanted.end)
-        return in_range and wanted.includes_kind(row.get("kind"))
+        in_range = selection.start <= offset and (selection.end is None or offset < selection.end)
+        return in_range and selection.includes_kind(row.get("kind"))
 
     def _arrow(self, rows: list[Row]) -> pa.RecordBatch:
-        return rows_to_arrow([row | self._identity for row in rows], self._wanted.schema)
+        return rows_to_arrow([row | self._identity for row in rows], self._selection.schema)
 
 
 def _records(buffer: bytes, span: BatchSpan) -> list[LogRecord]:
