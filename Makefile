@@ -74,7 +74,7 @@ test-compiled: $(VENV)/dev $(COMPILED_DIR)/made ## run tests and the oracle agai
 	PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled-core:$(CURDIR):$(CURDIR)/pipeline:$(CURDIR)/protocol $(BIN)/python -m tests.simulation --seeds 200
 
 pipeline: $(VENV)/pipeline ## tables and a report of a story that real clients play
-	$(BIN)/python -m tools.pipeline_story $(ARGS)
+	$(BIN)/python -m tools.pipeline_demo $(ARGS)
 
 test-pipeline: $(VENV)/pipeline ## run the tests of the pipeline, with Spark
 	$(BIN)/python -m pytest tests/pipeline $(ARGS)

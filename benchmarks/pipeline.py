@@ -23,9 +23,9 @@ from tools.kafka_jars import NoJars, kafka_jars
 
 try:
     from coordinator_pipeline.source.directory import DirectoryLog
-    from coordinator_pipeline.source.listing import DEFAULT_TOPIC as TOPIC
-    from coordinator_pipeline.source.listing import HIGH_WATERMARKS
-    from coordinator_pipeline.source.options import parse
+    from coordinator_pipeline.source.options import parse_options
+    from coordinator_pipeline.source.segments import DEFAULT_TOPIC as TOPIC
+    from coordinator_pipeline.source.segments import HIGH_WATERMARKS
 except ModuleNotFoundError as missing:
     raise SystemExit(without_extra(missing)) from None
 
@@ -53,7 +53,7 @@ class Rate:
 
 def decode(log: Path) -> Rate:
     """Files to Arrow, all columns, in this process."""
-    source = DirectoryLog(parse({"path": str(log)}))
+    source = DirectoryLog(parse_options({"path": str(log)}))
     records, before = 0, time.process_time()
     for number in source.partitions():
         start, end = source.bounds(number)
@@ -63,7 +63,7 @@ def decode(log: Path) -> Rate:
 
 def parquet(log: Path) -> Iterator[Rate]:
     """Files to Parquet and to tables with Spark; the first pass also starts its workers."""
-    from coordinator_pipeline.run import Source, prepare, run_batch
+    from coordinator_pipeline.run import LogSource, prepare, run_batch
     from coordinator_pipeline.session import open_session
     from coordinator_pipeline.source.parquet import write_parquet
 
@@ -83,7 +83,7 @@ def parquet(log: Path) -> Iterator[Rate]:
         yield Rate("files to Parquet by Spark's own writer", records, took, "s")
         yield Rate("the same, CPU of all processes", records, cpu, "s CPU")
         before, cpu = time.monotonic(), _cpu_seconds()
-        source, out = Source(log=log), Path(scratch) / "tables"
+        source, out = LogSource(log=log), Path(scratch) / "tables"
         prepare(source, out)
         run_batch(spark, source, out, lambda name: None)  # noqa: ARG005
         took, cpu = time.monotonic() - before, _cpu_seconds() - cpu

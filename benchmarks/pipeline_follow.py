@@ -25,10 +25,10 @@ try:
     import pyarrow.parquet as pq
 
     from coordinator_pipeline.follow import start_following
-    from coordinator_pipeline.run import Source, prepare
+    from coordinator_pipeline.run import LogSource, prepare
     from coordinator_pipeline.session import open_session
     from coordinator_pipeline.source.directory import DirectoryLog
-    from coordinator_pipeline.source.options import parse
+    from coordinator_pipeline.source.options import parse_options
 except ModuleNotFoundError as missing:
     raise SystemExit(without_extra(missing)) from None
 
@@ -41,7 +41,7 @@ COLD_TURNS = 5
 def made(log: Path, records: int, turn: int) -> dict[Path, bytes]:
     """One batch for each of a few groups, and the file at whose end it is to be."""
     found = {}
-    source = DirectoryLog(parse({"path": str(log)}))
+    source = DirectoryLog(parse_options({"path": str(log)}))
     at = BEGIN_MS + DAY_MS + turn * 1_000
     for number in range(TOUCHED_GROUPS):
         group = f"group-{100 + number:04d}"
@@ -88,7 +88,7 @@ def follow(scratch: Path, size: Size, records: int, turns: int) -> Iterator[tupl
     """Seconds of the first batch, and of each one after an append."""
     log, out = scratch / "log", scratch / "tables"
     write(log, size)
-    source = Source(log=log)
+    source = LogSource(log=log)
     prepare(source, out, follow=True)
     session = open_session("local[2]")
     began = time.monotonic()

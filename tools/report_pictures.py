@@ -1,6 +1,6 @@
-"""Take the pictures of a report in `docs/screenshots`: `python -m tools.report_pictures FILE`.
+"""Takes the pictures of a report in `docs/screenshots`: `python -m tools.report_pictures FILE`.
 
-FILE is a report.html, as `make pipeline` prints its path. Needs Chromium.
+FILE is a report.html; `make pipeline` prints the path of one. Chromium must be installed.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from tools.screenshots import FOLDER
 
 
 class Shot(NamedTuple):
-    """One picture."""
+    """The file name, size in pixels and colour scheme of a picture."""
 
     name: str
     width: int
@@ -30,7 +30,7 @@ SHOTS = (
 
 
 def take(report: Path, chromium: str) -> None:
-    """Take all pictures. Raises Error if there is no Chromium there."""
+    """Take all pictures. Raises Error if Chromium does not start."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for shot in SHOTS:
@@ -45,7 +45,7 @@ def take(report: Path, chromium: str) -> None:
 
 
 def main() -> int:
-    """The pictures of a report."""
+    """Take the pictures of a report; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("report", type=Path)
     parser.add_argument("--chromium", default="/usr/bin/chromium")

@@ -1,18 +1,18 @@
-"""The page of the pipeline's tables, from `pipeline/coordinator_pipeline/tables.py`."""
+"""Generates docs/pipeline-tables.md from `pipeline/coordinator_pipeline/tables.py`."""
 
 from coordinator_pipeline.tables import TABLES, Table
 
 
 def tables_page(note: str) -> str:
-    """Every column of every table that is made of the records."""
+    """Return the page: every column of every table."""
     parts = [
         "# Tables of the pipeline",
         "",
         note,
         "",
-        "`coordinator-pipeline run` makes them of the log; `pipeline.md` tells how. Times are UTC;",
-        "each table has a column `date` besides, by which its files are partitioned. The first,",
-        "`records`, is described in `pipeline/coordinator_pipeline/records_schema.py`.",
+        "`coordinator-pipeline run` makes these tables from the log ([pipeline.md](pipeline.md)).",
+        "Times are UTC. Each table also has a column `date`, by which its files are partitioned.",
+        "`pipeline/coordinator_pipeline/records_schema.py` describes the table `records`.",
     ]
     for table in TABLES:
         parts += ["", *_table(table)]
@@ -25,7 +25,7 @@ def _table(table: Table) -> list[str]:
         "",
         f"{table.doc} `date` is the day of `{table.day}`.",
         "",
-        "| column | type | what it is |",
+        "| column | type | meaning |",
         "|---|---|---|",
         *(f"| `{column.name}` | `{column.kind}` | {column.doc} |" for column in table.columns),
     ]

@@ -1,1 +1,1 @@
-"""PySpark jobs over the coordinator's log: who rebalanced, why, and what it cost."""
+"""PySpark jobs that turn the coordinator's log into tables of rebalances, commits and lag."""

@@ -1,4 +1,4 @@
-"""`python -m pipeline` is `coordinator-pipeline`."""
+"""Runs `coordinator-pipeline` as `python -m coordinator_pipeline`."""
 
 from coordinator_pipeline.cli import main
 

@@ -1,7 +1,7 @@
-"""What is made of all commits, by column: of few rows, or of a log partition in each task.
+"""Makes `offset_commits`, `commit_rate` and commit gaps with numpy, a log partition in each task.
 
-The order within a partition's commits is that of the log. A group lives in one log partition, so
-a task needs no other; Spark would sort and send all rows several times over.
+All commits of a group are in one log partition, in the order of the log, so a task needs no other
+partition. Spark SQL would sort and shuffle all rows several times.
 """
 
 import shutil
@@ -17,11 +17,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from coordinator_pipeline.bronze import File, look, valid
+from coordinator_pipeline.decode.byte_arrays import Flags, Ints
+from coordinator_pipeline.record_files import RecordFile, is_current, read_rows
 from coordinator_pipeline.records_schema import HISTORY_KIND
 from coordinator_pipeline.source.parquet import by_day
 from coordinator_pipeline.tables import COMMIT_RATE, OFFSET_COMMITS
-from coordinator_protocol.vectors import Flags, Ints
 
 _PLAIN: Final = [
     "group_id",
@@ -49,23 +49,23 @@ _LARGEST: Final = 2**63 - 1
 TABLES: Final = (OFFSET_COMMITS, COMMIT_RATE)
 GAPS: Final = "group_id string, log_offset bigint, commit_gap_ms bigint"
 GAPS_NAME: Final = "commit_gaps"
-"""Where they are between a task and the query that wants them: no table."""
+"""The directory in which tasks leave the gaps for the query of `rebalances`; no table."""
 NUMBERED_READ: Final = ["log_partition", "log_offset", "problem"]
 
 
-def offset_commits(rows: pa.Table, holey: pa.Table | None = None) -> pa.Table:
-    """The table `offset_commits` of rows with the columns READ.
+def offset_commits(rows: pa.Table, incomplete: pa.Table | None = None) -> pa.Table:
+    """Make the table `offset_commits` from rows with the columns READ.
 
     Args:
         rows: All commits of some groups, and the markers of their log partitions.
-        holey: All records, with NUMBERED_READ, of the log partitions in which some are missing.
+        incomplete: All records, with NUMBERED_READ, of log partitions with missing offsets.
     """
     found = rows.filter(pa.array(_counting(rows))).select(_PLAIN)
     same_key, order = _by_key(found)
     found = found.take(pa.array(order))
     offsets = _ints(found["committed_offset"])
     before = np.roll(offsets, 1)
-    gap = same_key & _gaps(found, holey)
+    gap = same_key & _gaps(found, incomplete)
     advance = offsets - before
     is_known = same_key & ~gap & ~_overflowed(offsets, before, advance)
     more = {
@@ -79,7 +79,7 @@ def offset_commits(rows: pa.Table, holey: pa.Table | None = None) -> pa.Table:
 
 
 def commit_rate(commits: pa.Table) -> pa.Table:
-    """The table `commit_rate` of the rows of `offset_commits`."""
+    """Make the table `commit_rate` from the rows of `offset_commits`."""
     advances = pc.max_element_wise(commits["advance"], pa.scalar(0, pa.int64()))
     names = ["group_id", "topic", "partition", "log_partition", "rewind"]
     rows = commits.select(names).append_column(
@@ -112,15 +112,15 @@ def commit_rate(commits: pa.Table) -> pa.Table:
 
 
 def commit_gaps(commits: pa.Table, marks: pa.Table) -> pa.Table:
-    """How long a group committed nothing around each of some records: GAPS has the columns.
+    """Compute how long a group committed nothing around each record; GAPS has the columns.
 
     Args:
         commits: Rows of `offset_commits`.
         marks: The records, with `group_id` and `log_offset`.
 
     Returns:
-        From the last commit before a record to the first behind it, by their times; null while one
-        of the two is missing.
+        Milliseconds from the last commit before a record to the first after it; null if one of the
+        two is missing.
     """
     commits = commits.filter(commits["ts"].is_valid())
     chunks = [*commits["group_id"].chunks, *marks["group_id"].chunks]
@@ -148,7 +148,7 @@ def commit_gaps(commits: pa.Table, marks: pa.Table) -> pa.Table:
 
 
 def _counting(rows: pa.Table) -> Flags:
-    """Which rows are commits that count; one in a transaction does once that is committed."""
+    """Mark plain commits, and those in transactions that were committed."""
     is_commit = _flags(pc.is_in(rows["kind"], pa.array([0, 1], pa.int16())))
     is_commit &= ~_flags(rows["tombstone"]) & _flags(pc.is_null(rows["problem"]))
     is_txn, is_control = _flags(rows["is_txn"]), _flags(rows["is_control"])
@@ -160,9 +160,9 @@ def _counting(rows: pa.Table) -> Flags:
 
 
 def _committed(rows: pa.Table, at: Ints) -> Ints:
-    """Which of the rows at some places are followed by a marker of their producer that commits."""
+    """Select the rows whose producer's next marker commits the transaction."""
     picked = rows.take(pa.array(at))
-    # Not by epoch: Kafka's marker has the next one since KIP-890.
+    # The epoch is no key: since KIP-890 Kafka's marker has the epoch after the transaction's.
     names = ("log_partition", "producer_id", "log_offset")
     keys = [_ints(picked[name]) for name in names]
     order = np.lexsort(keys[::-1])
@@ -178,7 +178,7 @@ def _committed(rows: pa.Table, at: Ints) -> Ints:
 
 
 def _by_key(rows: pa.Table) -> tuple[Flags, Ints]:
-    """The order by group, topic, partition and offset; whether a row there goes on with a key."""
+    """Sort by group, topic, partition and offset; the flags mark rows with the key before them."""
     keys = [_ints(rows["log_partition"]), _codes(rows["group_id"]), _codes(rows["topic"])]
     keys.append(_ints(rows["partition"]))
     order = np.lexsort([_ints(rows["log_offset"]), *keys[::-1]])
@@ -187,12 +187,12 @@ def _by_key(rows: pa.Table) -> tuple[Flags, Ints]:
     return same, order
 
 
-def _gaps(rows: pa.Table, holey: pa.Table | None) -> Flags:
-    """Whether records are missing between a row and the one before."""
+def _gaps(rows: pa.Table, incomplete: pa.Table | None) -> Flags:
+    """Mark the rows with missing records between them and the row before."""
     hole = np.zeros(rows.num_rows, np.int64)
-    if holey is not None:
+    if incomplete is not None:
         partitions, offsets = _ints(rows["log_partition"]), _ints(rows["log_offset"])
-        for number, (numbered, holes) in _holes(holey).items():
+        for number, (numbered, holes) in _holes(incomplete).items():
             mine = partitions == number
             hole[mine] = holes[np.searchsorted(numbered, offsets[mine], side="right") - 1]
     changed: Flags = hole != np.roll(hole, 1)
@@ -200,9 +200,9 @@ def _gaps(rows: pa.Table, holey: pa.Table | None) -> Flags:
 
 
 def _holes(rows: pa.Table) -> dict[int, tuple[Ints, Ints]]:
-    """By log partition: offsets, and how many holes there are up to each of them.
+    """Return, by log partition, offsets and the number of holes up to each of them.
 
-    A row that stands for damage may have the offset of a record behind it: the hole is before both.
+    A row that reports damage may have the offset of the record after it: the hole is before both.
     """
     found = {}
     partitions, offsets = _ints(rows["log_partition"]), _ints(rows["log_offset"])
@@ -231,35 +231,35 @@ def _flags(values: pa.ChunkedArray) -> Flags:
 
 
 def _codes(texts: pa.ChunkedArray) -> Ints:
-    """A number for each text, of equal texts the same."""
+    """Return a number for each text; equal texts have equal numbers."""
     return _ints(texts.combine_chunks().dictionary_encode().indices)
 
 
 class _Task(NamedTuple):
-    """Files of a log partition, and which of their rows are wanted."""
+    """The files of a log partition, and the filter of the rows to read."""
 
     number: int
-    files: list[File]
-    wanted: ds.Expression
+    files: list[RecordFile]
+    selected: ds.Expression
     has_holes: bool
 
 
 def write_commits(
     spark: SparkSession,
-    files: Sequence[File],
+    files: Sequence[RecordFile],
     holes: Collection[int],
     groups: Collection[str] | None,
     directory: Path,
     batch: int,
 ) -> None:
-    """Write both tables of some groups, or of all, in Spark's tasks, in the place of a batch.
+    """Write both tables of some groups, or of all, in Spark's tasks; replaces the batch.
 
     Args:
         spark: The session.
-        files: All files of the log partitions in which the groups are.
-        holes: The log partitions in which offsets are missing.
-        groups: None for all.
-        directory: Where all tables are; one that all executors share.
+        files: All files of the log partitions of the groups.
+        holes: The log partitions with missing offsets.
+        groups: The groups; None for all.
+        directory: The directory of all tables, which all executors share.
         batch: The number of the batch.
     """
     names = [*(table.name for table in TABLES), GAPS_NAME]
@@ -267,14 +267,16 @@ def write_commits(
     for target in targets.values():
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-    of_partition: defaultdict[int, list[File]] = defaultdict(list)
+    of_partition: defaultdict[int, list[RecordFile]] = defaultdict(list)
     for one in files:
         of_partition[one.log_partition].append(one)
-    wanted = ds.scalar(value=True)
+    selected = ds.scalar(value=True)
     if groups is not None:
         named = ds.field("group_id").isin(pa.array(sorted(groups), pa.string()))
-        wanted = named | ds.field("is_control")
-    tasks = [_Task(number, mine, wanted, number in holes) for number, mine in of_partition.items()]
+        selected = named | ds.field("is_control")
+    tasks = [
+        _Task(number, mine, selected, number in holes) for number, mine in of_partition.items()
+    ]
     if tasks:
         spark.sparkContext.parallelize(tasks, len(tasks)).foreach(
             lambda task: _write(task, targets)
@@ -282,10 +284,10 @@ def write_commits(
 
 
 def _write(task: _Task, targets: Mapping[str, Path]) -> None:
-    still = valid(task.files)
-    rows = look(task.files, READ, still & task.wanted)
-    holey = look(task.files, NUMBERED_READ, still) if task.has_holes else None
-    commits = offset_commits(rows, holey)
+    current = is_current(task.files)
+    rows = read_rows(task.files, READ, current & task.selected)
+    incomplete = read_rows(task.files, NUMBERED_READ, current) if task.has_holes else None
+    commits = offset_commits(rows, incomplete)
     for table, found in zip(TABLES, (commits, commit_rate(commits)), strict=True):
         for day, of_day in by_day(found, table.day):
             place = targets[table.name] / f"date={day}"

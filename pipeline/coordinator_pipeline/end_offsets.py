@@ -1,7 +1,7 @@
-"""Ends of topic partitions: from the headers of their own batches, or asked of a server.
+"""Reads end offsets of topic partitions from batch headers in their logs, or with ListOffsets.
 
-Of a log there is one row for the last batch of each minute, which is all that lag needs; one that
-is still written may have several for the minute that goes on: the last one counts.
+A log gives one row for the last batch of each minute, which is enough for lag. The current minute
+of a log that grows can have several rows: the last one counts.
 """
 
 import os
@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from coordinator_pipeline.decode.plain import EARLIEST_MS, LATEST_MS
+from coordinator_pipeline.decode.row_decoder import EARLIEST_MS, LATEST_MS
 from coordinator_pipeline.source.errors import SourceError
-from coordinator_pipeline.source.fetch import Client
+from coordinator_pipeline.source.fetch import TopicClient
 from coordinator_protocol.batch import HEADER_BYTES, BatchHeader, read_header
 from coordinator_protocol.errors import Malformed
 
@@ -26,17 +26,17 @@ _SEGMENT: Final = re.compile(r"\d{20}\.log")
 _MINUTE_MS: Final = 60_000
 
 
-class TopicEnds:
-    """Ends in a data directory, read on from where the last look has stopped."""
+class TopicEndReader:
+    """Reads the end offsets in a data directory; each read continues where the last one ended."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._partitions: dict[Path, _Partition] = {}
 
-    def new(self) -> list[EndOffset]:
-        """Of all topics but internal ones, for the minutes that changed since the last look.
+    def read_new(self) -> list[EndOffset]:
+        """Return the rows of minutes that changed since the last read, without internal topics.
 
-        A log that vanishes is left out.
+        It skips a log that is deleted during the read.
         """
         rows: list[EndOffset] = []
         for path in sorted(self._directory.iterdir()):
@@ -45,18 +45,13 @@ class TopicEnds:
                 mine = self._partitions.setdefault(path, _Partition(path))
                 rows += (
                     (datetime.fromtimestamp(at / 1000, UTC), match[1], int(match[2]), end, "log")
-                    for at, end in mine.new()
+                    for at, end in mine.read_new()
                 )
         return rows
 
 
-def from_directory(directory: Path) -> list[EndOffset]:
-    """All there is now."""
-    return TopicEnds(directory).new()
-
-
 class _Partition:
-    """A topic partition's log, and how far it has been read."""
+    """A topic partition's log, and the position of the last read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -64,10 +59,10 @@ class _Partition:
         self._segment = ""
         self._at = 0
         self._last = 0, b""
-        """Where the last batch in the segment begins, and its header."""
+        """The position of the last batch in the segment, and its header."""
 
-    def new(self) -> list[tuple[int, int]]:
-        """Time and end of the last batch of each minute that has any since the last look."""
+    def read_new(self) -> list[tuple[int, int]]:
+        """Return time and end offset of each minute's last batch since the last read."""
         last: dict[int, tuple[int, int]] = {}
         names = self._names()
         if names and names[-1] < self._segment:
@@ -78,7 +73,7 @@ class _Partition:
             if name != self._segment:
                 self._begin(name)
             for header in self._headers(self._path / name):
-                # A client stamps its records as it likes; an end never comes before an older one.
+                # Clients choose timestamps; the time of a later end never decreases.
                 self._newest = max(self._newest, min(header.max_timestamp, LATEST_MS), EARLIEST_MS)
                 last[self._newest // _MINUTE_MS] = (self._newest, header.last_offset + 1)
         return list(last.values())
@@ -93,14 +88,14 @@ class _Partition:
         self._segment, self._at, self._last = segment, 0, (0, b"")
 
     def _headers(self, segment: Path) -> Iterator[BatchHeader]:
-        """Of whole batches not read yet, in order; what is torn or damaged ends them."""
+        """Read the headers of new whole batches, in order, up to a torn or damaged one."""
         try:
             with segment.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 at, raw = self._last
                 file.seek(at)
                 if file.read(len(raw)) != raw:
-                    # The topic was created anew, or the log cut or compacted.
+                    # The topic was created again, or its log was truncated or compacted.
                     self._begin(segment.name)
                 while size - self._at >= HEADER_BYTES:
                     file.seek(self._at)
@@ -116,11 +111,11 @@ class _Partition:
 
 
 def from_bootstrap(address: str, partitions: Sequence[tuple[str, int]]) -> list[EndOffset]:
-    """Ask a server with ListOffsets; what it does not know is left out."""
+    """Read end offsets with ListOffsets; skips topics that the server does not have."""
     rows: list[EndOffset] = []
     topics = sorted({topic for topic, _ in partitions})
     for topic in topics:
-        with closing(Client(address, topic)) as client:
+        with closing(TopicClient(address, topic)) as client:
             try:
                 known = set(client.led())
             except SourceError:

@@ -1,20 +1,23 @@
-"""What a user can do wrong, and how a run can end."""
+"""The errors that the command line reports in one line."""
 
 
 class PipelineError(Exception):
-    """Cannot go on; the text names the value and says what was expected."""
+    """The command failed; the text names the value and says what was expected."""
 
 
 class WrongArguments(PipelineError):
-    """What was given makes no sense, whatever is on the disk."""
+    """The arguments contradict each other or have wrong values; the exit code is 2."""
 
 
 def without_extra(error: ModuleNotFoundError) -> str:
-    """A line for somebody who has this project without what the pipeline needs.
+    """Return the message for an installation without the extra `pipeline`.
 
     Raises:
-        ModuleNotFoundError: it is a module of this project.
+        ModuleNotFoundError: the missing module belongs to this project.
     """
-    if error.name is None or error.name.startswith("pipeline"):
+    if error.name is None or error.name.startswith("coordinator_"):
         raise error
-    return f"no module {error.name!r}: the pipeline needs the extra `pipeline` of this project"
+    return (
+        f"the module {error.name!r} is not installed: "
+        "install this project with its extra, pip install '.[pipeline]'"
+    )

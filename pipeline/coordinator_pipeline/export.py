@@ -1,4 +1,4 @@
-"""Tables for others: rows of a query as text, and plain CSV or Parquet files."""
+"""Prints the rows of a query, and exports tables as CSV or Parquet files."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,10 +16,10 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def query_rows(spark: SparkSession, out: Path, sql: str, limit: int) -> Iterator[str]:
-    """The header and up to `limit` rows, tab-separated.
+    """Return the header and up to `limit` rows, tab-separated.
 
     Raises:
-        PipelineError: the query is wrong.
+        PipelineError: Spark rejects the query.
     """
     open_store(spark, out).register()
     try:
@@ -33,16 +33,16 @@ def query_rows(spark: SparkSession, out: Path, sql: str, limit: int) -> Iterator
 
 
 def _shown(value: Any) -> str:
-    """A value on one line; what a terminal would obey is left out."""
+    """Format a value on one line, without control characters."""
     return "" if value is None else _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(value))
 
 
 def check_export(to: Path, form: str, names: Sequence[str]) -> list[str]:
-    """The tables to be written. Raises PipelineError if they cannot be."""
+    """Check the arguments; returns the tables to write. Raises PipelineError."""
     if form not in FORMATS:
         raise WrongArguments(f"--format {form!r}: expected csv or parquet")
     if to.exists():
-        raise PipelineError(f"--to {to}: is there already, expected a new directory")
+        raise PipelineError(f"--to {to}: exists already, expected a new directory")
     known = [RECORDS, *BY_NAME]
     for name in names:
         if name not in known:
@@ -53,13 +53,13 @@ def check_export(to: Path, form: str, names: Sequence[str]) -> list[str]:
 def export_tables(
     spark: SparkSession, out: Path, to: Path, form: str, names: Sequence[str]
 ) -> Iterator[Path]:
-    """Write each table into a directory of its name. CSV is as in RFC 4180, lists as JSON."""
+    """Write each table into a directory of its name. CSV follows RFC 4180, with lists as JSON."""
     store = open_store(spark, out)
     for name in names:
         target = to / name
         rows = store.table(name)
         if form == "csv":
-            # A quote in a text is two, as everybody else reads it; Spark's own way is a backslash.
+            # RFC 4180 doubles a quote in a text; Spark's default is a backslash.
             flat = _flat(rows).write.option("header", "true").option("escape", '"')
             flat.csv(str(target))
         else:

@@ -1,10 +1,10 @@
 """Follows the log with Structured Streaming.
 
-The stream says which offsets are new; each batch writes their records and makes the tables of the
-groups among them again, from all their records. What the batch changes is found in this process;
-where it is little, this process reads and writes it too, and Spark has one task for each table.
-A batch that is done again after a crash replaces the files it had; `touched`, written last, makes
-it count.
+The stream gives the new offsets. Each batch writes their records and makes the tables of the groups
+among them again, from all records of these groups. This process finds the changed keys; if the
+batch is small, this process also reads and writes its rows, and Spark has one task for each table.
+A batch that is repeated after a crash replaces its own files; `touched`, written last, completes
+it.
 """
 
 import os
@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Lock
 from typing import Final
@@ -24,79 +23,84 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
 from pyspark.sql.streaming import StreamingQuery
 
-from coordinator_pipeline import bronze
-from coordinator_pipeline.asking import plan_for
-from coordinator_pipeline.bronze import Bronze, File
-from coordinator_pipeline.end_offsets import EndOffset, TopicEnds, from_bootstrap
+from coordinator_pipeline import record_files
+from coordinator_pipeline.changed_keys import (
+    WINDOW_SECONDS,
+    ChangedKeys,
+    find_changed_keys,
+    window_bounds,
+)
+from coordinator_pipeline.end_offsets import EndOffset, TopicEndReader, from_bootstrap
 from coordinator_pipeline.errors import PipelineError
-from coordinator_pipeline.few import Reader
-from coordinator_pipeline.gold import Gold
-from coordinator_pipeline.run import Source, committed_partitions, write_ends
+from coordinator_pipeline.gold import GoldTables
+from coordinator_pipeline.record_files import RecordFile, RecordFiles
+from coordinator_pipeline.run import LogSource, committed_partitions, write_end_offsets
+from coordinator_pipeline.small_batch import SmallBatchReader
 from coordinator_pipeline.source.datasource import NAME, OffsetRange
 from coordinator_pipeline.source.options import RANGES_VIEW
+from coordinator_pipeline.spark_queries import configure_planning
 from coordinator_pipeline.store import TOUCHED, Store, write_rows
 from coordinator_pipeline.tables import END_OFFSETS
-from coordinator_pipeline.touched import WINDOW_SECONDS, Touched, touched_by
 
 CHECKPOINT: Final = "checkpoint"
 DEFAULT_TRIGGER: Final = "200 milliseconds"
-_LOOK_SECONDS: Final = 1
-_NAMED: Final = 500
-"""So many keys are told to Spark one by one, which lets it leave out parts of files."""
+_POLL_SECONDS: Final = 1
+_LISTED_KEYS: Final = 500
+"""Up to so many keys are literals of a query, which lets Spark skip parts of files."""
 
 
-def _unsaid(name: str) -> None:
-    """Tables of a batch are not worth a line each."""
+def _ignore(name: str) -> None:
+    """Print no line for each table of a batch."""
 
 
-def problems(files: Sequence[File]) -> list[str]:
-    """What could not be read of some files, and where it is."""
+def problems(files: Sequence[RecordFile]) -> list[str]:
+    """Return the problems in some files, with their partitions and offsets."""
     damaged = [one for one in files if one.is_damaged]
     columns = ["log_partition", "log_offset", "problem"]
-    found = bronze.look(damaged, columns, ds.field("problem").is_valid())
+    found = record_files.read_rows(damaged, columns, ds.field("problem").is_valid())
     return [
         f"partition {row['log_partition']}, offset {row['log_offset']}: {row['problem']}"
         for row in found.to_pylist()
     ]
 
 
-class Ending(Exception):
-    """The batch is left to the next run."""
+class FollowStopped(Exception):
+    """The process stops; the next run makes the batch."""
 
 
-class Follower:
-    """What is done with each batch of new offsets."""
+class MicroBatchHandler:
+    """Writes the records and tables of each micro-batch of the stream."""
 
-    def __init__(self, store: Store, source: Source, told: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, source: LogSource, print_line: Callable[[str], None]) -> None:
         self._store = store
         self._source = source
-        self._told = told
-        self._bronze = Bronze(store.directory)
-        self._topics = TopicEnds(source.log) if source.log else None
+        self._print_line = print_line
+        self._bronze = RecordFiles(store.directory)
+        self._topics = TopicEndReader(source.log) if source.log else None
         self._committed: set[tuple[str, int]] = set()
         self._is_first = True
         self._has_ends = False
         self._is_ending = False
         self._busy = Lock()
-        self._reader = Reader()
-        self._beside = ThreadPoolExecutor(1, "beside")
+        self._reader = SmallBatchReader()
+        self._executor = ThreadPoolExecutor(1, "small-batch-tables")
 
     @property
     def options(self) -> dict[str, str]:
-        """Of the log, for the data source."""
+        """The options of the data source for the log."""
         return self._source.options
 
     def end(self) -> None:
-        """Wait until the batch that has begun is done; no other is, in this process."""
+        """Wait for the current batch; later calls of `batch` raise FollowStopped."""
         self._is_ending = True
         with self._busy:
             pass
 
     def batch(self, ranges: DataFrame, number: int) -> None:
-        """Take in the offsets of a batch; for `foreachBatch`."""
+        """Write the batch of a range of offsets; `foreachBatch` calls it."""
         with self._busy:
             if self._is_ending:
-                raise Ending
+                raise FollowStopped
             self._take(ranges, number)
 
     def _take(self, ranges: DataFrame, number: int) -> None:
@@ -106,52 +110,55 @@ class Follower:
         new = self._bronze.write(self._store.spark, self._source.options, found, number)
         files = self._bronze.files()
         ends = self._new_ends(files if self._is_first else new, number)
-        touched = touched_by(new, files, ends)
-        self._make(files, touched, number)
-        write_rows(self._store.directory / TOUCHED, touched.table(number), number)
+        changed = find_changed_keys(new, files, ends)
+        self._make(files, changed, number)
+        write_rows(self._store.directory / TOUCHED, changed.table(number), number)
         took = time.monotonic() - began
         unread = problems(new)
         records = sum(one.rows for one in new) - len(unread)
-        self._told(f"batch {number}: {records:,} records, {took:.1f} s")
+        self._print_line(f"batch {number}: {records:,} records, {took:.1f} s")
         if unread:
-            many = f"{len(unread):,} batches or records"
-            self._told(f"batch {number}: {many} could not be read, the first: {unread[0]}")
+            self._print_line(
+                f"batch {number}: {len(unread):,} batches or records could not be read, "
+                f"the first: {unread[0]}"
+            )
 
     def _begin(self, number: int) -> None:
-        """What an earlier attempt at the batch has left behind does not count."""
-        newer = [n for n in self._store.numbers(TOUCHED) if n > number]
+        """Remove the files that mark an earlier attempt at the batch as complete."""
+        newer = [n for n in self._store.batch_numbers(TOUCHED) if n > number]
         if newer:
             raise PipelineError(
-                f"--out {self._store.directory}: the stream begins batch {number}, but {newer[-1]} "
-                f"is there: {CHECKPOINT} is gone or of another run, expected a new directory"
+                f"--out {self._store.directory}: the stream begins batch {number}, but batch "
+                f"{newer[-1]} exists: {CHECKPOINT} is missing or of another run, "
+                "expected a new directory"
             )
         for name in (TOUCHED, END_OFFSETS.name):
             shutil.rmtree(self._store.directory / name / f"batch={number}", ignore_errors=True)
 
-    def _make(self, files: Sequence[File], touched: Touched, number: int) -> None:
+    def _make(self, files: Sequence[RecordFile], changed: ChangedKeys, number: int) -> None:
         store, spark = self._store, self._store.spark
-        gold = Gold(store, number, _unsaid)
-        few = self._reader.take(files, touched)
-        plan_for(spark, few=few is not None)
-        if few is not None:
-            gold.make_few(few, self._known_ends(), self._beside)
+        gold = GoldTables(store, number, _ignore)
+        small = self._reader.read(files, changed)
+        configure_planning(spark, small=small is not None)
+        if small is not None:
+            gold.make_small(small, self._known_ends(), self._executor)
             return
-        mine = bronze.of_partitions(files, touched.partitions)
-        records, hot = bronze.read(spark, mine), bronze.read(spark, files)
-        groups = touched.groups if number else None
+        mine = record_files.files_of_partitions(files, changed.partitions)
+        records, hot = record_files.read_frame(spark, mine), record_files.read_frame(spark, files)
+        groups = changed.groups if number else None
         if groups is not None:
             records = _of_groups(records, groups)
-            hot = _of_windows(hot, touched.windows)
+            hot = _of_windows(hot, changed.windows)
         gold.make(mine, records, self._known_ends(), groups, hot)
 
     def _known_ends(self) -> DataFrame | None:
-        """With those of this batch, which does not count for others yet."""
-        return self._store.written(END_OFFSETS.name) if self._has_ends else None
+        """Return all end offsets, including those of this unfinished batch."""
+        return self._store.all_rows(END_OFFSETS.name) if self._has_ends else None
 
-    def _new_ends(self, new: Sequence[File], number: int) -> list[EndOffset]:
-        """Find and write the ends of topics that are not known yet."""
+    def _new_ends(self, new: Sequence[RecordFile], number: int) -> list[EndOffset]:
+        """Read and write the end offsets that no earlier batch has."""
         if self._topics is not None:
-            found = self._topics.new()
+            found = self._topics.read_new()
         else:
             self._committed.update(committed_partitions(new))
             found = from_bootstrap(str(self._source.bootstrap), sorted(self._committed))
@@ -161,7 +168,7 @@ class Follower:
             self._has_ends = bool(known)
         self._is_first = False
         self._has_ends |= bool(found)
-        write_ends(self._store.directory, found, number)
+        write_end_offsets(self._store.directory, found, number)
         return found
 
     def _ends_of_earlier_runs(self) -> Iterator[EndOffset]:
@@ -173,20 +180,19 @@ class Follower:
 
 
 def _of_groups(rows: DataFrame, groups: Collection[str]) -> DataFrame:
-    """The rows of some groups. Few are told one by one: then less is read."""
-    if len(groups) <= _NAMED:
+    """Select the rows of some groups."""
+    if len(groups) <= _LISTED_KEYS:
         return rows.where(col("group_id").isin(list(groups)))
     listed = rows.sparkSession.createDataFrame([(group,) for group in groups], "group_id string")
     return rows.join(listed, "group_id", "left_semi")
 
 
 def _of_windows(rows: DataFrame, windows: Collection[int]) -> DataFrame:
-    """The rows of some windows; what is outside of their span is not even read."""
-    begins = [datetime.fromtimestamp(at, UTC) for at in windows] or [datetime.fromtimestamp(0, UTC)]
-    end = max(begins) + timedelta(seconds=WINDOW_SECONDS)
-    found = rows.where((col("ts") >= min(begins)) & (col("ts") < end))
+    """Select the rows of some windows; the bounds of all let Spark skip files."""
+    first, end = window_bounds(windows)
+    found = rows.where((col("ts") >= first) & (col("ts") < end))
     begin = expr(f"{WINDOW_SECONDS} * floor(unix_seconds(ts) / {WINDOW_SECONDS})")
-    if len(windows) <= _NAMED:
+    if len(windows) <= _LISTED_KEYS:
         return found.where(begin.isin(list(windows)))
     listed = rows.sparkSession.createDataFrame([(at,) for at in windows], "begin bigint")
     return found.join(listed, begin == col("begin"), "left_semi")
@@ -194,26 +200,28 @@ def _of_windows(rows: DataFrame, windows: Collection[int]) -> DataFrame:
 
 def start_following(
     spark: SparkSession,
-    source: Source,
+    source: LogSource,
     directory: Path,
-    told: Callable[[str], None],
+    print_line: Callable[[str], None],
     *,
     once: bool = False,
 ) -> StreamingQuery:
-    """Begin to follow, where an earlier run of the same directory stopped.
+    """Start the stream where an earlier run of the same directory stopped.
 
     Args:
         spark: The session.
         source: The log.
-        directory: The output directory, taken with `prepare`.
-        told: Called with a line for each batch.
-        once: Stop when all that is there now is done.
+        directory: The output directory, locked by `prepare`.
+        print_line: Receives a line for each batch.
+        once: Stop at the current end of the log.
     """
-    return _start(spark, Follower(Store(spark, directory), source, told), directory, once=once)
+    return _start(
+        spark, MicroBatchHandler(Store(spark, directory), source, print_line), directory, once=once
+    )
 
 
 def _start(
-    spark: SparkSession, follower: Follower, directory: Path, *, once: bool = False
+    spark: SparkSession, follower: MicroBatchHandler, directory: Path, *, once: bool = False
 ) -> StreamingQuery:
     spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", "10000")
     stream = spark.readStream.format(NAME).options(**follower.options, view=RANGES_VIEW).load()
@@ -226,28 +234,28 @@ def _start(
 
 
 def follow_log(
-    spark: SparkSession, source: Source, directory: Path, told: Callable[[str], None]
+    spark: SparkSession, source: LogSource, directory: Path, print_line: Callable[[str], None]
 ) -> None:
-    """Follow until SIGINT or SIGTERM, and finish the batch that has begun; a second ends at once.
+    """Follow until SIGINT or SIGTERM, then finish the current batch; a second signal exits at once.
 
     Raises:
         StreamingQueryException: a batch failed.
     """
-    asked = Event()
+    stop_requested = Event()
 
-    def ask(number: int, _frame: object) -> None:
-        if asked.is_set():
+    def request_stop(number: int, _frame: object) -> None:
+        if stop_requested.is_set():
             os._exit(128 + number)
-        asked.set()
+        stop_requested.set()
 
-    # Spark's own handler calls Java in the middle of a call of Java.
+    # Spark's own handler calls Java during a call of Java.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, ask)
-    follower = Follower(Store(spark, directory), source, told)
+        signal.signal(number, request_stop)
+    follower = MicroBatchHandler(Store(spark, directory), source, print_line)
     query = _start(spark, follower, directory)
-    while not asked.is_set():
-        if query.awaitTermination(_LOOK_SECONDS):
+    while not stop_requested.is_set():
+        if query.awaitTermination(_POLL_SECONDS):
             return
-    told("ending when this batch is done; once more: at once")
+    print_line("Stopping after the current batch; repeat the signal to stop at once.")
     follower.end()
     query.stop()

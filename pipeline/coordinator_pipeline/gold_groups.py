@@ -1,13 +1,13 @@
-"""Tables of groups: `generations`, `members`, `flapping`; `rebalances` is in gold_rebalances.py.
+"""The tables `generations`, `members`, `flapping` and `hot_partitions`.
 
-Windows run over ids and hashes only: carrying whole members through them costs most of the time.
+Window functions run over ids and hashes only: with whole members they would take most of the time.
 """
 
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.asking import ask, by_group
+from coordinator_pipeline.spark_queries import repartition_by_group, run_sql
 
 READ: Final = [
     "group_id",
@@ -32,13 +32,13 @@ SELECT group_id, log_partition, log_offset, ts, state_ts, generation, protocol, 
        coalesce(flatten(transform(members, m -> coalesce(flatten(transform(m.assigned,
            a -> transform(a.partitions, p -> xxhash64(
                a.topic, p, coalesce(m.instance_id, m.member_id))))), array()))), array()) AS owned,
-       coalesce(transform(members, m -> coalesce(m.instance_id, m.member_id)), array()) AS seats
+       coalesce(transform(members, m -> coalesce(m.instance_id, m.member_id)), array()) AS owners
 FROM {records} WHERE kind = 2
 """
 
 _CHAINED: Final = """
 SELECT *,
-       lag(struct(generation, tombstone, member_ids, owned, seats)) OVER chain AS before,
+       lag(struct(generation, tombstone, member_ids, owned, owners)) OVER chain AS before,
        lead(ts) OVER chain AS next_ts,
        lead(generation) OVER chain AS next_generation
 FROM {groups} WINDOW chain AS (PARTITION BY group_id ORDER BY log_offset)
@@ -53,7 +53,7 @@ SELECT *,
 FROM (SELECT *,
              coalesce(before.member_ids, array()) AS before_ids,
              coalesce(before.owned, array()) AS before_owned,
-             coalesce(before.seats, array()) AS before_seats,
+             coalesce(before.owners, array()) AS before_owners,
              before.generation AS prev_generation,
              size(member_ids) AS n_members,
              size(member_ids) = 0 AS is_empty,
@@ -64,15 +64,15 @@ FROM (SELECT *,
 
 
 def of_groups(records: DataFrame) -> DataFrame:
-    """What is read of the records of groups and of their history: few among all."""
+    """Select the records of groups and of their history, all of a group in one task."""
     rows = records.where("kind IN (2, 32766) AND problem IS NULL").select(*READ)
-    return by_group(rows)
+    return repartition_by_group(rows)
 
 
 def group_chain(spark: SparkSession, records: DataFrame) -> DataFrame:
-    """`generations` with what other tables need besides: headers, before_ids, next_ts, ..."""
-    groups = ask(spark, _GROUPS, records=records)
-    chain = ask(spark, _GENERATIONS, groups=ask(spark, _CHAINED, groups=groups))
+    """Make `generations`, with columns for other tables: headers, before_ids, next_ts, ..."""
+    groups = run_sql(spark, _GROUPS, records=records)
+    chain = run_sql(spark, _GENERATIONS, groups=run_sql(spark, _CHAINED, groups=groups))
     return chain.drop("before")
 
 
@@ -84,7 +84,7 @@ FROM {chain} g JOIN {members} r
 LATERAL VIEW explode(r.members) AS m
 """
 
-_STAYS: Final = """
+_MEMBERSHIPS: Final = """
 SELECT group_id, member_id,
        max_by(instance_id, log_offset) AS instance_id,
        max_by(client_id, log_offset) AS client_id,
@@ -100,7 +100,7 @@ SELECT group_id, member_id,
 FROM {seen} GROUP BY group_id, member_id
 """
 
-# A static member that is replaced is the culprit under its new id or its old one.
+# A history names a replaced static member by its new or by its old member id.
 _ENDS: Final = """
 SELECT group_id, member_id, max_by(reason, log_offset) AS reason
 FROM (SELECT group_id, log_offset, cause.member_id, cause.reason
@@ -125,7 +125,7 @@ SELECT s.group_id, s.member_id, s.instance_id, s.client_id, s.host, s.first_seen
        s.log_partition
 FROM (SELECT *, instance_id IS NOT NULL AND gone_at = lead(first_seen) OVER (
           PARTITION BY group_id, instance_id ORDER BY first_seen, gone_at) AS replaced
-      FROM {stays}) s
+      FROM {memberships}) s
 LEFT JOIN {ends} e ON e.group_id = s.group_id AND e.member_id = s.member_id
 """
 
@@ -133,16 +133,16 @@ LEFT JOIN {ends} e ON e.group_id = s.group_id AND e.member_id = s.member_id
 def members(
     spark: SparkSession, records: DataFrame, chain: DataFrame, rebalances: DataFrame
 ) -> DataFrame:
-    """The table, from the members of `records`."""
+    """Make the table `members` from the members in `records`."""
     listed = records.where("kind = 2 AND members IS NOT NULL").select(
         "group_id", "log_offset", "members"
     )
     light = chain.select(
         "group_id", "log_partition", "log_offset", "ts", "generation", "next_ts", "history_gap"
     )
-    seen = ask(spark, _SEEN, chain=light, members=listed)
-    ends = ask(spark, _ENDS, rebalances=rebalances)
-    return ask(spark, _MEMBERS, stays=ask(spark, _STAYS, seen=seen), ends=ends)
+    seen = run_sql(spark, _SEEN, chain=light, members=listed)
+    ends = run_sql(spark, _ENDS, rebalances=rebalances)
+    return run_sql(spark, _MEMBERS, memberships=run_sql(spark, _MEMBERSHIPS, seen=seen), ends=ends)
 
 
 _FLAPPING: Final = """
@@ -161,9 +161,9 @@ ON m.group_id = r.group_id AND m.window_start = r.window_start
 """
 
 
-def flapping(spark: SparkSession, rebalances: DataFrame, stays: DataFrame) -> DataFrame:
-    """The table, from `rebalances` and `members`."""
-    return ask(spark, _FLAPPING, rebalances=rebalances, members=stays)
+def flapping(spark: SparkSession, rebalances: DataFrame, memberships: DataFrame) -> DataFrame:
+    """Make the table `flapping` from `rebalances` and `members`."""
+    return run_sql(spark, _FLAPPING, rebalances=rebalances, members=memberships)
 
 
 HOT_READ: Final = ["ts", "log_partition", "group_id", "kind", "bytes"]
@@ -184,5 +184,5 @@ FROM (SELECT window_start, log_partition, sum(records) AS records, sum(bytes) AS
 
 
 def hot_partitions(spark: SparkSession, records: DataFrame) -> DataFrame:
-    """The table, from all records of its times."""
-    return ask(spark, _HOT, records=records)
+    """Make the table `hot_partitions` from all records of its windows."""
+    return run_sql(spark, _HOT, records=records)

@@ -1,13 +1,13 @@
-"""The table `lag`, of `offset_commits`, `commit_rate` and `end_offsets`."""
+"""The table `lag`, from `offset_commits`, `commit_rate` and `end_offsets`."""
 
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.asking import ask
+from coordinator_pipeline.spark_queries import run_sql
 
 STALE_SECONDS: Final = 300
-"""A sampled end offset older than this is not used."""
+"""The age above which a sampled end offset is not used."""
 
 _LAST_COMMITS: Final = """
 SELECT date_trunc('MINUTE', ts) AS minute, group_id, topic, partition,
@@ -28,7 +28,7 @@ SELECT topic, partition, last.end_offset, last.ts AS sampled, last.source, minut
 FROM {ends}
 """
 
-# Hours make the join one of equals; an end that lasts for long is in several of them.
+# The hour allows an equi-join; an end that holds for long is in several hours.
 _BY_HOUR: Final = """
 SELECT s.*, h.hour
 FROM (SELECT DISTINCT topic, partition, date_trunc('HOUR', minute) AS hour FROM {commits}) h
@@ -65,13 +65,13 @@ GROUP BY 1, 2, 3
 def lag(
     spark: SparkSession, commits: DataFrame, rate: DataFrame, end_offsets: DataFrame | None
 ) -> DataFrame:
-    """The table, from `offset_commits`, `commit_rate` and `end_offsets`, None if that is empty."""
+    """Make the table `lag`; `end_offsets` is None if that table is empty."""
     if end_offsets is None:
-        return ask(spark, _UNKNOWN_LAG, rate=rate)
-    last = ask(spark, _LAST_COMMITS, commits=commits)
-    spans = ask(spark, _SPANS, ends=ask(spark, _LAST_ENDS, ends=end_offsets))
-    hours = ask(spark, _BY_HOUR, commits=last, spans=spans)
-    return ask(spark, _LAG, commits=last, ends=hours, stale=STALE_SECONDS)
+        return run_sql(spark, _UNKNOWN_LAG, rate=rate)
+    last = run_sql(spark, _LAST_COMMITS, commits=commits)
+    spans = run_sql(spark, _SPANS, ends=run_sql(spark, _LAST_ENDS, ends=end_offsets))
+    hours = run_sql(spark, _BY_HOUR, commits=last, spans=spans)
+    return run_sql(spark, _LAG, commits=last, ends=hours, stale=STALE_SECONDS)
 
 
 _UNKNOWN_LAG: Final = """

@@ -1,29 +1,29 @@
-"""The table `rebalances`: from the history records, else headers, else what the members tell."""
+"""The table `rebalances`, from history records, else `rb.*` headers, else changes of members."""
 
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.asking import ask
-from coordinator_pipeline.decode.plain import EARLIEST_MS, LATEST_MS
+from coordinator_pipeline.decode.row_decoder import EARLIEST_MS, LATEST_MS
+from coordinator_pipeline.spark_queries import run_sql
 
-_WHO: Final = (
+_MEMBER: Final = (
     "struct<member_id:string,group_instance_id:string,client_id:string,client_host:string>"
 )
 
-_FORM: Final = (
+_HISTORY_TYPE: Final = (
     "sequence bigint, generation_before int, generation_after int, started_ms bigint, "
     "ended_ms bigint, join_phase_ms bigint, sync_phase_ms bigint, reason string, outcome string, "
-    f"culprit {_WHO}, client_reason string, "
+    f"culprit {_MEMBER}, client_reason string, "
     "counts struct<members_before:int,members_after:int,joined:int,left:int,evicted:int>, "
-    f"joined array<{_WHO}>, left array<{_WHO}>, evicted array<{_WHO}>, "
+    f"joined array<{_MEMBER}>, left array<{_MEMBER}>, evicted array<{_MEMBER}>, "
     "rounds array<struct<reason:string,culprit:struct<member_id:string>>>"
 )
-"""What is read of a history record's JSON."""
+"""The fields read from the JSON of a history record, as a type in Spark's SQL."""
 
 
-def _who(name: str) -> str:
-    """Members with the names that tables have."""
+def _members(name: str) -> str:
+    """Return SQL for an array of members with the column names of the tables."""
     return (
         f"transform({name}, m -> struct(m.member_id AS member_id, "
         "m.group_instance_id AS instance_id, m.client_id AS client_id, m.client_host AS host))"
@@ -31,11 +31,11 @@ def _who(name: str) -> str:
 
 
 def _time(millis: str) -> str:
-    """A time from milliseconds that somebody else wrote; null outside of the calendar."""
+    """Return SQL for a time from milliseconds; null outside EARLIEST_MS to LATEST_MS."""
     return f"timestamp_millis(IF({millis} BETWEEN {EARLIEST_MS} AND {LATEST_MS}, {millis}, NULL))"
 
 
-_TOLD: Final = f"""
+_FROM_HISTORY: Final = f"""
 SELECT group_id, h.generation_after AS generation, h.generation_before AS prev_generation,
        {_time("h.started_ms")} AS started_at, {_time("h.ended_ms")} AS ended_at,
        try_add(h.join_phase_ms, h.sync_phase_ms) AS duration_ms, h.join_phase_ms AS join_ms,
@@ -45,18 +45,19 @@ SELECT group_id, h.generation_after AS generation, h.generation_before AS prev_g
        nullif(h.culprit.client_id, '') AS cause_client,
        nullif(h.culprit.client_host, '') AS cause_host,
        h.counts.members_before, h.counts.members_after, h.counts.joined, h.counts.left,
-       h.counts.evicted, {_who("h.joined")} AS joined_members, {_who("h.left")} AS left_members,
-       {_who("h.evicted")} AS evicted_members,
+       h.counts.evicted,
+       {_members("h.joined")} AS joined_members, {_members("h.left")} AS left_members,
+       {_members("h.evicted")} AS evicted_members,
        transform(h.rounds, r -> struct(r.reason AS reason,
            nullif(r.culprit.member_id, '') AS member_id)) AS rounds,
        h.sequence, log_partition, log_offset
-FROM (SELECT group_id, log_partition, log_offset, from_json(history, '{_FORM}') AS h
+FROM (SELECT group_id, log_partition, log_offset, from_json(history, '{_HISTORY_TYPE}') AS h
       FROM {{records}} WHERE kind = 32766 AND history IS NOT NULL)
 """
 
-_SILENT: Final = """
+_WITHOUT_HISTORY: Final = """
 SELECT c.*
-FROM {chain} c LEFT ANTI JOIN {told} t
+FROM {chain} c LEFT ANTI JOIN {history} t
   ON t.group_id = c.group_id AND t.generation = c.generation
      AND abs(t.log_offset - c.log_offset) <= {near}
 WHERE NOT c.tombstone AND (c.headers['rb.reason'] IS NOT NULL
@@ -64,20 +65,20 @@ WHERE NOT c.tombstone AND (c.headers['rb.reason'] IS NOT NULL
 """
 
 NEAR: Final = 1_000
-"""A history record is in the same append as its group's: nearer than that, however large it is."""
+"""A history record is in the same append as its group's record, within so many offsets."""
 
 _INFERRED: Final = """
 CASE WHEN headers['rb.reason'] IS NOT NULL THEN headers['rb.reason']
      WHEN history_gap THEN 'unknown'
-     WHEN size(joined) > 0 AND size(left) > 0 AND array_except(seats, before_seats) = array()
-          AND array_except(before_seats, seats) = array() THEN 'static_replaced'
+     WHEN size(joined) > 0 AND size(left) > 0 AND array_except(owners, before_owners) = array()
+          AND array_except(before_owners, owners) = array() THEN 'static_replaced'
      WHEN size(joined) > 0 AND size(left) > 0 THEN 'members_changed'
      WHEN size(joined) > 0 THEN 'member_joined'
      WHEN size(left) > 0 THEN 'member_gone'
      ELSE 'unknown' END
 """
 
-_NOBODY: Final = (
+_NONE: Final = (
     "CAST(NULL AS array<struct<member_id:string,instance_id:string,client_id:string,host:string>>)"
 )
 
@@ -88,7 +89,7 @@ SELECT group_id, generation, coalesce(prev, prev_generation) AS prev_generation,
        unix_millis(join_end) - unix_millis(started_at) AS join_ms,
        unix_millis(ended_at) - unix_millis(join_end) AS sync_ms,
        reason,
-       CASE WHEN told THEN 'header' WHEN reason = 'unknown' THEN 'unknown' ELSE 'inferred' END
+       CASE WHEN headed THEN 'header' WHEN reason = 'unknown' THEN 'unknown' ELSE 'inferred' END
            AS reason_source,
        headers['rb.client_reason'] AS client_reason,
        coalesce(headers['rb.outcome'], IF(n_members = 0, 'emptied', 'completed')) AS outcome,
@@ -99,26 +100,26 @@ SELECT group_id, generation, coalesce(prev, prev_generation) AS prev_generation,
                 IF(history_gap, NULL, size(before_ids)))
            AS members_before,
        n_members AS members_after, size(joined) AS joined, size(left) AS left,
-       CASE WHEN told THEN coalesce(try_cast(headers['rb.evicted'] AS int), 0) END AS evicted,
-       {_NOBODY} AS joined_members, {_NOBODY} AS left_members, {_NOBODY} AS evicted_members,
-       IF(told, array(struct(reason AS reason, nullif(headers['rb.member'], '') AS member_id)),
+       CASE WHEN headed THEN coalesce(try_cast(headers['rb.evicted'] AS int), 0) END AS evicted,
+       {_NONE} AS joined_members, {_NONE} AS left_members, {_NONE} AS evicted_members,
+       IF(headed, array(struct(reason AS reason, nullif(headers['rb.member'], '') AS member_id)),
           NULL) AS rounds,
        try_cast(headers['rb.sequence'] AS bigint) AS sequence, log_partition, log_offset
-FROM (SELECT *, headers['rb.reason'] IS NOT NULL AS told, {_INFERRED} AS reason,
+FROM (SELECT *, headers['rb.reason'] IS NOT NULL AS headed, {_INFERRED} AS reason,
              try_cast(headers['rb.prev_gen'] AS int) AS prev,
              {_time("try_cast(headers['rb.start'] AS bigint)")} AS started_at,
              coalesce({_time("try_cast(headers['rb.join_end'] AS bigint)")}, state_ts) AS join_end,
              coalesce({_time("try_cast(headers['rb.end'] AS bigint)")}, ts) AS ended_at
-      FROM {{silent}})
+      FROM {{unexplained}})
 """
 
 
 def of_log(spark: SparkSession, records: DataFrame, chain: DataFrame) -> DataFrame:
-    """What the records of groups and of their history tell, without what is between them."""
-    told = ask(spark, _TOLD, records=records)
-    ids = told.select("group_id", "generation", "log_offset")
-    silent = ask(spark, _SILENT, chain=chain, told=ids, near=NEAR)
-    return told.unionByName(ask(spark, _FROM_GROUPS, silent=silent))
+    """Derive the rebalances from records of groups and histories, without commit gaps and moves."""
+    from_history = run_sql(spark, _FROM_HISTORY, records=records)
+    ids = from_history.select("group_id", "generation", "log_offset")
+    unexplained = run_sql(spark, _WITHOUT_HISTORY, chain=chain, history=ids, near=NEAR)
+    return from_history.unionByName(run_sql(spark, _FROM_GROUPS, unexplained=unexplained))
 
 
 _WITH_GAPS: Final = """
@@ -141,9 +142,9 @@ GROUP BY 1, 2
 def rebalances(
     spark: SparkSession, found: DataFrame, chain: DataFrame, gaps: DataFrame
 ) -> DataFrame:
-    """The table, from `of_log`, the chain of gold_groups.py and the gaps of commits.py."""
+    """Make the table from `of_log`, the chain of gold_groups.py and the gaps of commits.py."""
     marks = found.select("group_id", "log_offset", "generation")
-    moved = ask(
+    moved = run_sql(
         spark,
         _MOVED,
         rebalances=marks,
@@ -152,4 +153,4 @@ def rebalances(
         ),
         near=NEAR,
     )
-    return ask(spark, _WITH_GAPS, rebalances=found, gaps=gaps, moved=moved)
+    return run_sql(spark, _WITH_GAPS, rebalances=found, gaps=gaps, moved=moved)

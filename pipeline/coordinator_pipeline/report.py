@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file without scripts that asks no other host for anything."""
+"""Writes the report of a run: one HTML file without scripts or external resources."""
 
 from collections.abc import Callable
 from html import escape
@@ -20,44 +20,49 @@ SECTIONS: Final[tuple[tuple[str, str, str, Callable[[ReportData], str]], ...]] =
         "stops",
         "What stopped my group?",
         (
-            "The longest times without a commit round a rebalance, from the last one before to the "
-            "first one after. The usual pause between two commits is part of it."
+            "The longest times without a commit around a rebalance, from the last commit before "
+            "it to the first after it. They include the usual pause between two commits."
         ),
         views.stops,
     ),
     (
         "timelines",
         "Rebalances over time",
-        "The groups that stood still longest. Bars are rebalances, the line commits a second.",
+        "The groups with most time in rebalances. Bars are rebalances, the line is commits/s.",
         views.timelines,
     ),
-    ("reasons", "Reasons", "How often which reason began a rebalance of which group.", views.heat),
+    ("reasons", "Reasons", "How often each reason started a rebalance of each group.", views.heat),
     (
         "culprits",
         "Culprits",
         (
-            "Who began rebalances, by what they cost: seconds of the rebalance, times the "
-            "partitions that nobody consumed meanwhile."
+            "The members that caused rebalances, by their cost: the duration of each rebalance in "
+            "seconds, times the partitions that were not consumed meanwhile."
         ),
         views.culprits,
     ),
     (
-        "deploys",
+        "restarts",
         "Rolling restarts",
-        "Members that went and came, each within three minutes of the one before.",
-        views.deploys,
+        "Members left and joined in a series of rebalances, each within three minutes of the last.",
+        views.restarts,
     ),
     (
         "members",
-        "Lives of members",
-        "The groups that lost most members; the colour tells how each one's time ended.",
-        views.lives,
+        "Lifetimes of members",
+        "The groups that lost most members; the colour shows the reason each member left for.",
+        views.lifetimes,
     ),
-    ("lag", "Lag", "Records behind the end, rebalances as upright lines.", views.lag),
+    (
+        "lag",
+        "Lag",
+        "Records between committed and end offsets; vertical lines are rebalances.",
+        views.lag,
+    ),
     (
         "coordinator",
         "The coordinator",
-        "Its load, and what stands out in it.",
+        "Its load, hot partitions, flapping groups, and offsets that went back.",
         views.coordinator,
     ),
 )
@@ -65,17 +70,17 @@ SECTIONS: Final[tuple[tuple[str, str, str, Callable[[ReportData], str]], ...]] =
 
 COLOURED: Final = {
     "timelines": ("timeline", "reason"),
-    "members": ("lives", "end_reason"),
+    "members": ("lifetimes", "end_reason"),
     "lag": ("lag_marks", "reason"),
 }
-"""Sections with a legend, and which rows and column have their colours."""
+"""Sections with a legend, and the query and column of their reasons."""
 
 
 def write_report(spark: SparkSession, out: Path, target: Path) -> Path:
     """Write the report of the tables in `out`.
 
     Raises:
-        PipelineError: `out` is no run's, or `target` cannot be written.
+        PipelineError: `out` is no output of a run, or `target` cannot be written.
     """
     run = read_run(out)
     open_store(spark, out).register()
@@ -88,7 +93,7 @@ def write_report(spark: SparkSession, out: Path, target: Path) -> Path:
 
 
 def render(data: ReportData) -> str:
-    """The page."""
+    """Return the HTML page."""
     sections = "".join(
         f'<section id="{name}"><h2>{escape(title)}</h2><p>{escape(doc)}</p>{_legend(data, name)}'
         f"{view(data)}</section>"
@@ -119,8 +124,8 @@ def _facts(data: ReportData) -> str:
     facts = (
         (views.number(total["groups"]), "groups"),
         (views.number(total["rebalances"]), "rebalances"),
-        (views.lasting((total["stalled_s"] or 0) * 1000), "spent in them"),
-        (views.number(total["flapping"]), "times a group flapped"),
+        (views.lasting((total["stalled_s"] or 0) * 1000), "in rebalances"),
+        (views.number(total["flapping"]), "ten-minute windows with flapping"),
         (views.number(total["commits"]), "offsets committed"),
         (views.number(total["rewinds"]), "offsets went back"),
     )
@@ -137,22 +142,24 @@ def _legend(data: ReportData, section: str) -> str:
     rows, column = COLOURED[section]
     seen = {row[column] for row in data.rows[rows] if row[column] is not None}
     items = [
-        f'<li><i class="{svg.tone(name)}"></i>{views.text(name.replace("_", " "))}</li>'
-        for name in [*(name for name in svg.REASONS if name in seen)]
+        f'<li><i class="{svg.reason_class(name)}"></i>{views.text(name.replace("_", " "))}</li>'
+        for name in svg.REASONS
+        if name in seen
     ]
     if seen - set(svg.REASONS):
         items.append('<li><i class="r-unknown"></i>unknown</li>')
     if section == "members":
-        items.insert(0, '<li><i class="alive"></i>still there</li>')
+        items.insert(0, '<li><i class="alive"></i>active</li>')
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
 def _footer(data: ReportData) -> str:
     gaps = data.totals["gaps"]
-    told = (
-        f"{gaps:,} times generations are missing in the log, compacted or never written; "
-        "nothing is guessed there. "
+    note = (
+        f"The log lacks generations in {gaps:,} places (compacted, or never written); the tables "
+        "have nulls there. "
         if gaps
         else ""
     )
-    return f"{told}Times are UTC. Made of {views.text(data.source)}, {views.clock(data.made)}."
+    made = views.clock(data.made)
+    return f"{note}Times are UTC. Made from {views.text(data.source)} on {made}."

@@ -1,6 +1,6 @@
-"""What the report shows, asked of the tables: each query gives a bounded number of rows.
+"""Queries the tables for the report; each query returns a bounded number of rows.
 
-What has no time, because no calendar has it, is in no chart; sums that no number holds are null.
+Charts omit rows without a time; sums that overflow are null.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 Rows = list[dict[str, Any]]
 
-# How much work stood still: every assigned partition, for as long as the rebalance took.
+# The cost in partition-seconds: the duration times the assigned partitions.
 _COST: Final = "coalesce(duration_ms, 0) / 1000D * coalesce(partitions, 0)"
 
 QUERIES: Final = {
@@ -63,15 +63,15 @@ QUERIES: Final = {
         GROUP BY 1, 2
     """,
     "culprits": f"""
-        SELECT coalesce(cause_instance, cause_client, '?') AS who,
+        SELECT coalesce(cause_instance, cause_client, '?') AS culprit,
                coalesce(cause_host, '?') AS host,
                count(*) AS rebalances, count(DISTINCT group_id) AS groups,
                mode(reason, true) AS reason,
                try_sum(duration_ms) / 1000 AS stalled_s, sum({_COST}) AS cost
         FROM rebalances WHERE cause_member IS NOT NULL
-        GROUP BY 1, 2 ORDER BY cost DESC, rebalances DESC, who LIMIT 15
+        GROUP BY 1, 2 ORDER BY cost DESC, rebalances DESC, culprit LIMIT 15
     """,
-    "deploys": f"""
+    "restarts": f"""
         SELECT group_id, min(coalesce(started_at, ended_at)) AS began, max(ended_at) AS ended,
                count(*) AS rebalances,
                count(DISTINCT coalesce(cause_client, cause_host)) AS clients,
@@ -86,10 +86,10 @@ QUERIES: Final = {
         GROUP BY group_id, run HAVING count(*) >= 3 AND gone >= 1 AND came >= 1
         ORDER BY cost DESC, rebalances DESC, group_id LIMIT 12
     """,
-    "lives": """
+    "lifetimes": """
         SELECT * FROM (
         SELECT row_number() OVER (PARTITION BY group_id ORDER BY first_seen DESC) AS place,
-               group_id, coalesce(instance_id, client_id, member_id) AS who, member_id,
+               group_id, coalesce(instance_id, client_id, member_id) AS name, member_id,
                first_seen,
                coalesce(gone_at, last_seen) AS until, gone_at IS NULL AS alive, end_reason,
                lifetime_s
@@ -142,12 +142,12 @@ QUERIES: Final = {
     """,
 }
 POINTS: Final = 240
-"""Of a line, at most."""
+"""The largest number of points of a line."""
 
 
 @dataclass(frozen=True)
 class ReportData:
-    """Rows by the name of their query; `step` is the seconds that a point of a line stands for."""
+    """Rows by the name of their query; `step` is the seconds of a point of a line."""
 
     rows: dict[str, Rows]
     step: int
@@ -156,13 +156,13 @@ class ReportData:
 
     @property
     def totals(self) -> dict[str, Any]:
-        """Counts of the whole log."""
+        """The counts of the whole log."""
         return self.rows["totals"][0]
 
 
 def collect(spark: SparkSession, run: dict[str, Any]) -> ReportData:
-    """Ask everything; the tables are views of the session."""
-    rows = {"totals": _ask(spark, "totals"), "busiest": _ask(spark, "busiest")}
+    """Run all queries; the tables are registered as views of the session."""
+    rows = {"totals": _query(spark, "totals"), "busiest": _query(spark, "busiest")}
     total = rows["totals"][0]
     shown = [(row["group_id"],) for row in rows["busiest"]]
     spark.createDataFrame(shown, "group_id string").createOrReplaceTempView("shown_groups")
@@ -170,12 +170,12 @@ def collect(spark: SparkSession, run: dict[str, Any]) -> ReportData:
     step = max(60, -(-int(seconds) // POINTS // 60) * 60)
     for name in QUERIES:
         if name not in rows:
-            rows[name] = _ask(spark, name, step=step)
+            rows[name] = _query(spark, name, step=step)
     source = run["source"].get("log") or run["source"].get("bootstrap", "")
     return ReportData(rows, step, source, datetime.now(UTC))
 
 
-def _ask(spark: SparkSession, name: str, **values: int) -> Rows:
+def _query(spark: SparkSession, name: str, **values: int) -> Rows:
     text = QUERIES[name]
     for key, value in values.items():
         text = text.replace("{" + key + "}", str(value))
@@ -186,5 +186,5 @@ def _ask(spark: SparkSession, name: str, **values: int) -> Rows:
 
 
 def _utc(value: Any) -> Any:
-    """Spark gives times without a zone, in that of this process."""
+    """Convert a time: Spark returns it without a zone, in that of this process."""
     return value.astimezone(UTC) if isinstance(value, datetime) else value

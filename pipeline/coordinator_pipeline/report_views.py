@@ -1,4 +1,4 @@
-"""The eight views of the report: rows to HTML. Ids and texts of clients are escaped everywhere."""
+"""Renders the eight views of the report as HTML; escapes all ids and texts of clients."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from coordinator_pipeline.report_data import ReportData, Rows
 
 
 def text(value: Any) -> str:
-    """A value of somebody else's, for HTML."""
+    """Escape a value for HTML; None is empty."""
     return "" if value is None else escape(str(value))
 
 
 def clock(at: datetime | None) -> str:
-    """A time for people, UTC."""
+    """Format a time in UTC, to the second."""
     return at.strftime("%Y-%m-%d %H:%M:%S") if at else ""
 
 
 def lasting(millis: float | None) -> str:
-    """A duration in its best unit."""
+    """Format a duration with a suitable unit."""
     if millis is None:
         return "?"
     seconds = millis / 1000
@@ -35,22 +35,22 @@ def lasting(millis: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """A count with thousands apart."""
+    """Format a count with thousands separators."""
     return "?" if value is None else f"{value:,.0f}"
 
 
 def cost(partition_seconds: float) -> str:
-    """Many are told roundly."""
+    """Format partition-seconds, from ten on without decimals."""
     return f"{partition_seconds:,.{0 if partition_seconds >= 10 else 1}f}"
 
 
 def _part(value: float | None, most: float) -> str:
-    """A bar for a value that is known."""
+    """Return a bar for a value; none for None."""
     return "" if value is None else svg.meter(value / most)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:
-    """Cells are HTML already; each carries its head for narrow screens."""
+    """Return a table of HTML cells; each cell has its column's name for narrow screens."""
     if not rows:
         return f'<p class="none">{escape(empty)}</p>'
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
@@ -68,19 +68,21 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> st
 
 
 def reason_tag(reason: str | None, source: str | None = None) -> str:
-    """A reason with its colour; one that is not the coordinator's word says so."""
+    """Return a reason with its colour; an inferred one has a note."""
     name = (reason or "unknown").replace("_", " ")
-    note = f' <small title="not told by the log">{text(source)}</small>'
+    note = f' <small title="the log does not record the reason">{text(source)}</small>'
     inferred = note if source == "inferred" else ""
-    return f'<span class="tag"><i class="{svg.tone(reason)}"></i>{text(name)}</span>{inferred}'
+    return (
+        f'<span class="tag"><i class="{svg.reason_class(reason)}"></i>{text(name)}</span>{inferred}'
+    )
 
 
 def stops(data: ReportData) -> str:
-    """1: the longest times without commits round a rebalance."""
+    """1: the longest times without commits around a rebalance."""
     rows = data.rows["stops"]
     most = max((row["commit_gap_ms"] or 0 for row in rows), default=0) or 1
     return table(
-        ["Group", "When (UTC)", "No commits for", "Rebalance", "Why", "Who", "Members"],
+        ["Group", "Ended (UTC)", "No commits for", "Rebalance", "Reason", "Culprit", "Members"],
         [
             [
                 (
@@ -90,34 +92,34 @@ def stops(data: ReportData) -> str:
                 clock(row["ended_at"]),
                 lasting(row["commit_gap_ms"]) + _part(row["commit_gap_ms"], most),
                 lasting(row["duration_ms"]),
-                reason_tag(row["reason"], row["reason_source"]) + _said(row["client_reason"]),
-                _who(row),
+                reason_tag(row["reason"], row["reason_source"]) + _quoted(row["client_reason"]),
+                _culprit(row),
                 f"{text(row['members_before'])} &rarr; {text(row['members_after'])}",
             ]
             for row in rows
         ],
-        "No rebalance stopped a group between two commits.",
+        "No rebalance is recorded with a duration or a time without commits.",
     )
 
 
-def _said(words: str | None) -> str:
+def _quoted(words: str | None) -> str:
     return f"<small>&ldquo;{text(words)}&rdquo;</small>" if words else ""
 
 
-def _who(row: dict[str, Any]) -> str:
+def _culprit(row: dict[str, Any]) -> str:
     name = row["cause_client"] or row["cause_member"]
     if not name:
-        return '<span class="none">not told</span>'
+        return '<span class="none">unknown</span>'
     host = f"<small>{text(row['cause_host'])}</small>"
     return f'<span title="{text(row["cause_member"])}">{text(name)}</span>{host}'
 
 
 def timelines(data: ReportData) -> str:
-    """2: rebalances of the most disturbed groups over time, commits below."""
+    """2: rebalances and commits of the groups with most time in rebalances."""
     total = data.totals
     if not data.rows["timeline"]:
         return '<p class="none">No rebalances.</p>'
-    span = svg.Span(total["first"], total["last"])
+    span = svg.TimeSpan(total["first"], total["last"])
     bars, lines = _by_group(data.rows["timeline"]), _by_group(data.rows["commits"])
     parts = []
     for group in data.rows["busiest"]:
@@ -141,31 +143,33 @@ def _by_group(rows: Rows) -> defaultdict[str, Rows]:
 
 
 def _step(data: ReportData, at: datetime, value: float) -> svg.Step:
-    """What holds from a time on, as far as the log goes."""
+    """Return a step from `at` on, within the times of the log."""
     first, last = data.totals["first"], data.totals["last"]
     end = at + timedelta(seconds=data.step)
     return svg.Step(max(at, first), max(first, min(end, last)), value)
 
 
 def _rate(data: ReportData, row: dict[str, Any]) -> svg.Step:
-    """Commits a second; the first and the last step of the log may be short."""
+    """Return commits per second; the first and last step of the log may be short."""
     step = _step(data, row["at"], float(row["commits"]))
     seconds = max((step.end - step.begin).total_seconds(), 1)
     return step._replace(value=step.value / seconds)
 
 
-def _rebalance_bar(span: svg.Span, row: dict[str, Any]) -> str:
+def _rebalance_bar(span: svg.TimeSpan, row: dict[str, Any]) -> str:
     begin = span.x(row["started_at"] or row["ended_at"])
-    told = (
+    label = (
         f"{clock(row['ended_at'])}: {row['reason']} by {row['cause_client'] or 'unknown'}, "
         f"{lasting(row['duration_ms'])}, generation {row['generation']}, "
         f"{row['members_after']} members"
     )
-    return svg.bar(begin, 2, span.x(row["ended_at"]) - begin, 28, svg.tone(row["reason"]), told)
+    return svg.bar(
+        begin, 2, span.x(row["ended_at"]) - begin, 28, svg.reason_class(row["reason"]), label
+    )
 
 
 def heat(data: ReportData) -> str:
-    """3: how often which reason in which group."""
+    """3: the number of rebalances by group and reason."""
     counts = {(row["group_id"], row["reason"]): row["n"] for row in data.rows["heat"]}
     if not counts:
         return '<p class="none">No rebalances.</p>'
@@ -183,14 +187,14 @@ def heat(data: ReportData) -> str:
 
 
 def culprits(data: ReportData) -> str:
-    """4: who cost most."""
+    """4: the culprits with the highest cost."""
     rows = data.rows["culprits"]
     most = max((row["cost"] or 0 for row in rows), default=0) or 1
     return table(
-        ["Who", "Host", "Partition-seconds stopped", "Rebalances", "Groups", "Mostly"],
+        ["Culprit", "Host", "Partition-seconds", "Rebalances", "Groups", "Main reason"],
         [
             [
-                f"<b>{text(row['who'])}</b>",
+                f"<b>{text(row['culprit'])}</b>",
                 text(row["host"]),
                 cost(row["cost"]) + _part(row["cost"], most),
                 number(row["rebalances"]),
@@ -199,14 +203,14 @@ def culprits(data: ReportData) -> str:
             ]
             for row in rows
         ],
-        "The log names no culprits: it is not of coordinator-server, or nothing happened.",
+        "The log names no culprits: another server wrote it, or no group rebalanced.",
     )
 
 
-def deploys(data: ReportData) -> str:
-    """5: members going and coming within minutes of each other."""
+def restarts(data: ReportData) -> str:
+    """5: series of rebalances in which members left and joined."""
     return table(
-        ["Group", "From", "To", "Rebalances", "Clients", "Gone / come", "Stood still", "Cost"],
+        ["Group", "From", "To", "Rebalances", "Clients", "Left / joined", "In rebalances", "Cost"],
         [
             [
                 f"<b>{text(row['group_id'])}</b>",
@@ -218,30 +222,30 @@ def deploys(data: ReportData) -> str:
                 lasting((row["stalled_s"] or 0) * 1000),
                 f"{cost(row['cost'])} partition-seconds",
             ]
-            for row in data.rows["deploys"]
+            for row in data.rows["restarts"]
         ],
-        "Nothing that looks like a rolling restart.",
+        "No rolling restart found.",
     )
 
 
-def lives(data: ReportData) -> str:
-    """6: when which member was there, in the groups that lost most."""
-    rows = data.rows["lives"]
+def lifetimes(data: ReportData) -> str:
+    """6: the lifetimes of members in the groups that lost most."""
+    rows = data.rows["lifetimes"]
     span = svg.span_of(at for row in rows for at in (row["first_seen"], row["until"]))
     if span is None:
         return '<p class="none">No members.</p>'
     last = data.totals["last"]
-    span = svg.Span(span.begin, max(span.end, last))
+    span = svg.TimeSpan(span.begin, max(span.end, last))
     parts = []
     for group, members in _by_group(rows).items():
         bars = []
         ordered = sorted(members, key=lambda row: row["first_seen"])
         for place, row in enumerate(ordered):
             begin, end = span.x(row["first_seen"]), span.x(last if row["alive"] else row["until"])
-            how = "still there" if row["alive"] else f"{row['end_reason']} {clock(row['until'])}"
-            told = f"{row['who']} ({row['member_id']}): {clock(row['first_seen'])}, {how}"
-            tone = "alive" if row["alive"] else svg.tone(row["end_reason"])
-            bars.append(svg.bar(begin, place * 14 + 2, end - begin, 10, tone, told))
+            how = "active" if row["alive"] else f"{row['end_reason']} {clock(row['until'])}"
+            label = f"{row['name']} ({row['member_id']}): {clock(row['first_seen'])}, {how}"
+            css_class = "alive" if row["alive"] else svg.reason_class(row["end_reason"])
+            bars.append(svg.bar(begin, place * 14 + 2, end - begin, 10, css_class, label))
         drawing = svg.svg(len(ordered) * 14 + 4, bars, f"members of {group}")
         parts.append(
             f'<div class="lane"><div><b>{text(group)}</b>'
@@ -256,15 +260,17 @@ def lag(data: ReportData) -> str:
     lines = _by_group(data.rows["lag"])
     if not lines:
         return (
-            '<p class="none">The ends of the topics are not known: their logs are not beside the '
-            "coordinator's, and no server was asked.</p>"
+            '<p class="none">The end offsets of the topics are unknown: the data directory has '
+            "no logs of them, and the run did not use --bootstrap.</p>"
         )
-    span = svg.Span(data.totals["first"], data.totals["last"])
+    span = svg.TimeSpan(data.totals["first"], data.totals["last"])
     marks = _by_group(data.rows["lag_marks"])
     parts = []
     for name, rows in lines.items():
         drawn = [
-            svg.mark(span.x(row["ended_at"]), 0, 90, svg.tone(row["reason"]), str(row["reason"]))
+            svg.mark(
+                span.x(row["ended_at"]), 0, 90, svg.reason_class(row["reason"]), str(row["reason"])
+            )
             for row in marks[name]
         ]
         steps = [_step(data, row["at"], float(row["lag"])) for row in rows]
@@ -278,13 +284,13 @@ def lag(data: ReportData) -> str:
 
 
 def coordinator(data: ReportData) -> str:
-    """8: load of the coordinator itself."""
+    """8: the load of the coordinator."""
     rates = [_rate(data, row) for row in data.rows["load"]]
     chart = ""
     if rates:
-        span = svg.Span(data.totals["first"], data.totals["last"])
+        span = svg.TimeSpan(data.totals["first"], data.totals["last"])
         most = max(step.value for step in rates)
-        drawing = svg.svg(90, [svg.area(span, rates, 4, 84)], "commits a second")
+        drawing = svg.svg(90, [svg.area(span, rates, 4, 84)], "commits per second")
         chart = (
             f'<div class="lane tall"><div><b>commits/s</b><small>at most {most:,.1f}</small></div>'
             f'{drawing}</div><div class="lane"><div></div>{svg.time_axis(span)}</div>'
@@ -295,7 +301,7 @@ def coordinator(data: ReportData) -> str:
 def _hot(rows: Rows) -> str:
     most = max((row["share"] for row in rows), default=0) or 1
     return "<h3>Hot partitions</h3>" + table(
-        ["Partition of the log", "Records", "Share", "Busiest group", "Its share, at most"],
+        ["Log partition", "Records", "Share", "Busiest group", "Its largest share"],
         [
             [
                 str(row["log_partition"]),
@@ -312,7 +318,7 @@ def _hot(rows: Rows) -> str:
 
 def _flapping(rows: Rows) -> str:
     return "<h3>Flapping groups</h3>" + table(
-        ["Group", "Ten minutes from", "Rebalances", "Stood still", "Mostly", "By", "Short-lived"],
+        ["Group", "Ten minutes from", "Rebalances", "Duration", "Main reason", "By", "Short-lived"],
         [
             [
                 f"<b>{text(row['group_id'])}</b>",
@@ -331,7 +337,7 @@ def _flapping(rows: Rows) -> str:
 
 def _rewinds(data: ReportData) -> str:
     return "<h3>Offsets that went back</h3>" + table(
-        ["Group", "Partition", "When (UTC)", "Back by", "To"],
+        ["Group", "Partition", "When (UTC)", "Records back", "New offset"],
         [
             [
                 f"<b>{text(row['group_id'])}</b>",
@@ -342,5 +348,5 @@ def _rewinds(data: ReportData) -> str:
             ]
             for row in data.rows["rewinds"]
         ],
-        "None.",
+        "No offset went back.",
     )

@@ -1,4 +1,4 @@
-"""A batch run: the log as it is now, to Parquet, to tables."""
+"""Runs a batch: reads the current log into `records` and makes all tables."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,22 +11,29 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.asking import plan_for
-from coordinator_pipeline.bronze import Bronze, File, is_small, look, portions, read
-from coordinator_pipeline.end_offsets import EndOffset, from_bootstrap, from_directory
+from coordinator_pipeline.end_offsets import EndOffset, TopicEndReader, from_bootstrap
 from coordinator_pipeline.errors import PipelineError, WrongArguments
-from coordinator_pipeline.gold import Gold
+from coordinator_pipeline.gold import GoldTables
+from coordinator_pipeline.record_files import (
+    RecordFile,
+    RecordFiles,
+    in_portions,
+    is_small,
+    read_frame,
+    read_rows,
+)
 from coordinator_pipeline.source.datasource import LogReader, open_log
 from coordinator_pipeline.source.errors import SourceError
-from coordinator_pipeline.source.listing import open_segments
-from coordinator_pipeline.source.options import parse
+from coordinator_pipeline.source.options import parse_options
+from coordinator_pipeline.source.segments import open_segments
+from coordinator_pipeline.spark_queries import configure_planning
 from coordinator_pipeline.store import RECORDS, Store, begin_run, read_run, save_run, write_rows
 from coordinator_pipeline.tables import END_OFFSETS
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where the log is: a directory or the address of a server."""
+class LogSource:
+    """The location of the log: a directory or the address of a server."""
 
     log: Path | None = None
     bootstrap: str | None = None
@@ -34,21 +41,21 @@ class Source:
 
     @property
     def options(self) -> dict[str, str]:
-        """For the data source."""
+        """The options of the data source. Raises WrongArguments."""
         if (self.log is None) == (self.bootstrap is None):
             raise WrongArguments("expected one of --log DIR and --bootstrap HOST:PORT")
         where = {"path": str(self.log)} if self.log else {"bootstrap": str(self.bootstrap)}
         return where | {"topic": self.topic}
 
     def check(self) -> None:
-        """Look whether there is a log, before anything is made or started.
+        """Check that the log can be read, before Spark starts.
 
         Raises:
-            PipelineError: there is none, it may not be read, or no server answers.
+            PipelineError: there is no log, it may not be read, or no server answers.
         """
         flag = "--log" if self.options.get("path") else "--bootstrap"
         try:
-            numbers = open_log(parse(self.options)).partitions()
+            numbers = open_log(parse_options(self.options)).partitions()
             if self.log is not None:
                 for number in numbers:
                     with open_segments(self.log / f"{self.topic}-{number}"):
@@ -58,8 +65,8 @@ class Source:
 
 
 @dataclass
-class Summary:
-    """What a run has found; goes into run.json."""
+class RunSummary:
+    """The counts of a run, which run.json holds."""
 
     records: int = 0
     groups: int = 0
@@ -68,11 +75,11 @@ class Summary:
     unknown_kinds: int = 0
     seconds: float = 0.0
     examples: list[str] = field(default_factory=list)
-    """What some of the problems were."""
+    """The first five problems."""
 
     @property
     def form(self) -> dict[str, Any]:
-        """For JSON."""
+        """The JSON object for run.json."""
         return dict(vars(self))
 
 
@@ -84,11 +91,11 @@ FROM {records}
 """
 
 
-def summarize(spark: SparkSession, records: DataFrame) -> Summary:
-    """Count what is in `records`."""
+def summarize(spark: SparkSession, records: DataFrame) -> RunSummary:
+    """Count the records, groups and problems in `records`."""
     row = spark.sql(_COUNT, records=records).first()
     assert row is not None
-    found = Summary(row["records"], row["groups"], row["problems"], row["unknown_kinds"])
+    found = RunSummary(row["records"], row["groups"], row["problems"], row["unknown_kinds"])
     if found.problems:
         bad = records.where("problem IS NOT NULL").select("log_partition", "log_offset", "problem")
         found.examples = [
@@ -99,42 +106,42 @@ def summarize(spark: SparkSession, records: DataFrame) -> Summary:
 
 
 def prepare(
-    source: Source, directory: Path, *, follow: bool = False, overwrite: bool = False
+    source: LogSource, directory: Path, *, follow: bool = False, overwrite: bool = False
 ) -> None:
-    """Check what can be checked before Spark is started, and take the output directory.
+    """Check the log and lock the output directory, before Spark starts.
 
     Raises:
-        PipelineError: there is no log, or the directory has something else.
+        PipelineError: the log cannot be read, or the directory holds something else.
     """
     source.check()
-    begin_run(directory, source_form(source), follow=follow, again=overwrite)
+    begin_run(directory, source_fields(source), follow=follow, overwrite=overwrite)
 
 
 def run_batch(
     spark: SparkSession,
-    source: Source,
+    source: LogSource,
     directory: Path,
-    told: Callable[[str], None],
-) -> Summary:
-    """Read everything, write all tables into a directory that `prepare` has taken."""
+    on_table: Callable[[str], None],
+) -> RunSummary:
+    """Read the log and write all tables into a directory that `prepare` has locked."""
     began = time.monotonic()
-    store, bronze = Store(spark, directory), Bronze(directory)
-    told(END_OFFSETS.name)
-    ranges = LogReader(parse(source.options)).ranges()
-    # Of the same moment: what is produced while records are read is nobody's lag.
-    ends = [] if source.log is None else from_directory(source.log)
-    told(RECORDS)
+    store, bronze = Store(spark, directory), RecordFiles(directory)
+    on_table(END_OFFSETS.name)
+    ranges = LogReader(parse_options(source.options)).ranges()
+    # Read together with the ranges: later records of the topics are no lag of these commits.
+    ends = [] if source.log is None else TopicEndReader(source.log).read_new()
+    on_table(RECORDS)
     new = bronze.write(spark, source.options, ranges, 0)
-    records = read(spark, new)
+    records = read_frame(spark, new)
     is_few = is_small(new)
-    plan_for(spark, few=is_few)
+    configure_planning(spark, small=is_few)
     if is_few:
         records = records.coalesce(1).persist()
     if source.bootstrap is not None:
         ends = from_bootstrap(source.bootstrap, committed_partitions(new))
-    write_ends(directory, ends, 0)
+    write_end_offsets(directory, ends, 0)
     known = store.table(END_OFFSETS.name) if ends else None
-    Gold(store, 0, told).make(new, records, known)
+    GoldTables(store, 0, on_table).make(new, records, known)
     summary = summarize(spark, records)
     if is_few:
         records.unpersist()
@@ -143,18 +150,18 @@ def run_batch(
     return summary
 
 
-def committed_partitions(files: Sequence[File]) -> list[tuple[str, int]]:
-    """Topic partitions of which offsets were committed."""
+def committed_partitions(files: Sequence[RecordFile]) -> list[tuple[str, int]]:
+    """Return the topic partitions with committed offsets, sorted."""
     commits = ds.field("kind").isin([0, 1]) & ~ds.field("topic").is_null()
     found: set[tuple[str, int]] = set()
-    for some in portions(files):
-        rows = look(some, ["topic", "partition"], commits)
+    for some in in_portions(files):
+        rows = read_rows(some, ["topic", "partition"], commits)
         distinct = rows.group_by(["topic", "partition"]).aggregate([]).to_pylist()
         found.update((row["topic"], row["partition"]) for row in distinct)
     return sorted(found)
 
 
-def write_ends(directory: Path, ends: Sequence[EndOffset], batch: int) -> None:
+def write_end_offsets(directory: Path, ends: Sequence[EndOffset], batch: int) -> None:
     """Write the rows of `end_offsets` of a batch."""
     schema = pa.schema(
         [
@@ -169,14 +176,14 @@ def write_ends(directory: Path, ends: Sequence[EndOffset], batch: int) -> None:
     write_rows(directory / END_OFFSETS.name, pa.Table.from_pylist(rows, schema=schema), batch)
 
 
-def source_form(source: Source) -> Mapping[str, str]:
-    """For run.json."""
+def source_fields(source: LogSource) -> Mapping[str, str]:
+    """Return the source as run.json holds it."""
     where = {"log": str(source.log.resolve())} if source.log else {"bootstrap": source.bootstrap}
     return {name: str(value) for name, value in where.items()} | {"topic": source.topic}
 
 
-def finish(directory: Path, summary: Summary) -> None:
-    """Note in run.json that all tables are there."""
+def finish(directory: Path, summary: RunSummary) -> None:
+    """Mark the run as complete in run.json."""
     ended = datetime.now(UTC).isoformat(timespec="seconds")
     run = read_run(directory) | {"state": "complete", "ended": ended, "summary": summary.form}
     save_run(directory, run)

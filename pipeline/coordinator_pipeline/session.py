@@ -10,22 +10,29 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import coordinator_protocol
 from coordinator_pipeline.errors import PipelineError
 from coordinator_pipeline.java import java_home
 from coordinator_pipeline.source.datasource import register
 
 DEFAULT_MASTER: Final = "local[*]"
-_ROOT: Final = Path(__file__).resolve().parent.parent
+_PROTOCOL: Final = str(coordinator_protocol.__file__)
+_FOLDERS: Final = [str(Path(package).resolve().parent.parent) for package in (__file__, _PROTOCOL)]
+"""The folders of both packages: a checkout that is not installed has two."""
 _LOGGING: Final = Path(__file__).resolve().with_name("log4j2.properties")
 
 
 def open_session(
     master: str | None = None, *, partitions: int | None = None, name: str = "coordinator-pipeline"
 ) -> SparkSession:
-    """A session; `partitions` is how many tasks a shuffle has, by default two for each core.
+    """Open a session, or configure the active one.
 
-    A master of None is spark-submit's, else `local[*]`. A session that runs already is taken as it
-    is: its master, memory and interpreter were fixed when it began.
+    An active session keeps its master, memory and interpreter: they are fixed at its start.
+
+    Args:
+        master: Spark's master; None is that of spark-submit, else `local[*]`.
+        partitions: The number of tasks of a shuffle, by default two for each core.
+        name: The name of the application.
 
     Raises:
         PipelineError: there is no Java, or Spark does not start.
@@ -39,9 +46,9 @@ def open_session(
     running.conf.set("spark.sql.session.timeZone", "UTC")
     running.conf.set("spark.sql.sources.partitionOverwriteMode", "static")
     running.sparkContext.setLogLevel("OFF")
-    # It writes a wrong query's error, which is told in a line of our own, as a page of JSON.
+    # This logger prints the error of a wrong query as JSON; the command line prints one line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
-    # A batch that fails is told by its query.
+    # The query raises the error of a failed batch.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     register(running)
     return running
@@ -69,15 +76,15 @@ _SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "false",
     "spark.sql.parquet.compression.codec": "snappy",
-    # What is kept by group stays so: nothing that is made of it by group is shuffled.
+    # Cached rows stay partitioned by group, so queries by group need no shuffle.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
-    # Days are few: a file is open for each, rather than all rows sorted by day.
+    # A log has few days: Spark opens a file for each instead of sorting all rows by day.
     "spark.sql.maxConcurrentOutputFileWriters": "16",
-    # A list of files is had sooner here than by a job.
+    # The driver lists files faster than a job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-    # Following, every batch has the same queries: they are compiled once.
+    # Every batch of a stream has the same queries: the cache keeps their compiled code.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # Runs are short: the second compiler takes more than it gives. Executors have it.
+    # Runs are short: the driver's C2 compiler costs more time than it saves. Executors use it.
     "spark.driver.extraJavaOptions": (
         f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} -XX:TieredStopAtLevel=1"
         " -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
@@ -92,11 +99,11 @@ def _submitted() -> bool:
 
 
 def _prepare_environment() -> None:
-    """Workers run this interpreter and find this package; Java is one that Spark runs on."""
+    """Set the Java, the interpreter of the workers, and the path of their modules."""
     if home := java_home():
         os.environ["JAVA_HOME"] = str(home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [*_FOLDERS, *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)

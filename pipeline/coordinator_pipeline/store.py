@@ -1,9 +1,9 @@
 """The output directory of a run: plain Parquet, `TABLE/batch=N/date=YYYY-MM-DD/*.parquet`.
 
-A batch run writes batch 0. A run that follows the log writes a batch at a time: all records that
-are new, and the rows of each group that has any, whole. `touched` says which those are and is
-written last: of a group counts what the newest batch that touched it says. A batch that is done
-again after a crash replaces its own files.
+A batch run writes batch 0. A run that follows the log writes a batch at a time: all new records,
+and all rows of each group that has new records. `touched` names these groups and is written last:
+the rows of a group that count are those of the newest batch that touched it. A batch that is
+repeated after a crash replaces its own files.
 """
 
 import fcntl
@@ -28,14 +28,14 @@ FORMAT: Final = 1
 RUN_FILE: Final = "run.json"
 REPORT: Final = "report.html"
 _NEEDED: Final = {"mode", "source", "state"}
-"""Of what run.json says."""
+"""The fields that run.json must have."""
 RECORDS: Final = "records"
 TOUCHED: Final = "touched"
 _TOUCHED_DDL: Final = "unit string, key string, batch bigint"
 _KEYS: Final = {"hot_partitions": ("window", "CAST(unix_seconds(window_start) AS string)")}
-"""Unit and key of tables that are not computed by group."""
-_held: Final[dict[Path, int]] = {}
-"""Output directories this process has taken, and what keeps others out."""
+"""Unit and key, in `touched`, of tables that are not computed by group."""
+_locked: Final[dict[Path, int]] = {}
+"""The locked output directories of this process, and the descriptors of their locks."""
 BY_NAME: Final[Mapping[str, Table]] = {table.name: table for table in TABLES}
 
 
@@ -47,42 +47,42 @@ class Store:
         self.directory = directory
 
     def write_table(self, table: Table, rows: DataFrame, batch: int) -> None:
-        """Write a table's rows of a batch, columns in its order, in the place of what it had."""
+        """Write a table's rows of a batch; replaces the files of that batch."""
         dated = rows.selectExpr(*_typed(table), f"to_date({table.day}) AS date")
         target = str(self.directory / table.name / f"batch={batch}")
         dated.write.mode("overwrite").partitionBy("date").parquet(target)
 
-    def write_few(self, table: Table, rows: DataFrame, batch: int) -> pa.Table:
-        """The same for few rows, by this process; returns them with all columns they have."""
+    def write_small(self, table: Table, rows: DataFrame, batch: int) -> pa.Table:
+        """Write a small table's rows of a batch in this process; returns them with all columns."""
         others = [f"`{name}`" for name in rows.columns if name not in table.names]
         found = rows.selectExpr(*_typed(table), *others).toArrow()
         write_rows(self.directory / table.name, found.select(table.names), batch, table.day)
         return found
 
     def records(self) -> DataFrame:
-        """All records, without those that a newer incarnation has made void."""
+        """Return the records that no newer incarnation has made void."""
         rows = self._read(RECORDS, f"{spark_ddl()}, date date, batch bigint")
-        if not self.numbers(TOUCHED):
+        if not self.batch_numbers(TOUCHED):
             return rows
         rows = self._finished(rows)
-        # Only a stream finds another incarnation; file names have it before the last number.
+        # Only a stream finds another incarnation: the number before the last in a file name.
         cut = (self.directory / RECORDS).glob("batch=*/date=*/part-*-*-[1-9]*-*.parquet")
         return self.spark.sql(_VALID, rows=rows) if any(cut) else rows
 
     def _finished(self, rows: DataFrame) -> DataFrame:
-        """Rows of batches that are whole; what comes behind is being made."""
-        last = max(self.numbers(TOUCHED), default=-1)
+        """Select the rows of finished batches."""
+        last = max(self.batch_numbers(TOUCHED), default=-1)
         return rows.where(f"batch <= {last}")
 
     def table(self, name: str) -> DataFrame:
-        """A table as of the newest batch. Raises PipelineError."""
+        """Return a table as of the newest finished batch. Raises PipelineError."""
         if name == RECORDS:
             return self.records()
         if name not in BY_NAME:
             names = ", ".join([RECORDS, *BY_NAME])
             raise PipelineError(f"table {name!r}: expected one of {names}")
-        rows = self.written(name)
-        if self.numbers(TOUCHED):
+        rows = self.all_rows(name)
+        if self.batch_numbers(TOUCHED):
             if name == "end_offsets":
                 rows = self.spark.sql(_LAST_OF_MINUTE, rows=self._finished(rows))
             else:
@@ -92,23 +92,23 @@ class Store:
                 rows = self.spark.sql(newest, rows=rows, all=touched, unit=unit)
         return rows.drop("batch")
 
-    def written(self, name: str) -> DataFrame:
-        """All rows that were ever written of a table, those of an unfinished batch too."""
+    def all_rows(self, name: str) -> DataFrame:
+        """Return all rows ever written to a table, including those of an unfinished batch."""
         return self._read(name, f"{BY_NAME[name].ddl}, date date, batch bigint")
 
     def _read(self, name: str, ddl: str) -> DataFrame:
         path = self.directory / name
-        if not self.numbers(name):
+        if not self.batch_numbers(name):
             return self.spark.createDataFrame([], ddl)
         return self.spark.read.schema(ddl).option("basePath", str(path)).parquet(str(path))
 
-    def numbers(self, name: str) -> list[int]:
-        """Which batches of a table are there."""
+    def batch_numbers(self, name: str) -> list[int]:
+        """Return the numbers of a table's batches, sorted."""
         found = (self.directory / name).glob("batch=*")
         return sorted(int(path.name.removeprefix("batch=")) for path in found)
 
     def register(self) -> None:
-        """Make every table known to SQL by its name."""
+        """Register a temporary view for every table."""
         for name in (RECORDS, *BY_NAME):
             self.table(name).createOrReplaceTempView(name)
 
@@ -140,9 +140,9 @@ FROM (SELECT topic, partition,
 
 
 def write_rows(directory: Path, rows: pa.Table, batch: int, day_of: str = "ts") -> None:
-    """Write few rows as a batch of a table, without Spark; there when they are whole.
+    """Write rows as a batch of a table, without Spark; a rename completes the batch.
 
-    They go into directories by the day of `day_of`, if they have that column.
+    The rows are partitioned by the day of the column `day_of`, if they have it.
     """
     target = directory / f"batch={batch}"
     unfinished = directory / f".batch={batch}"
@@ -158,29 +158,31 @@ def write_rows(directory: Path, rows: pa.Table, batch: int, day_of: str = "ts") 
 
 
 def open_store(spark: SparkSession, directory: Path) -> Store:
-    """The tables of a finished or running run. Raises PipelineError."""
+    """Open the tables of a finished or running run. Raises PipelineError."""
     read_run(directory)
     return Store(spark, directory)
 
 
 def check_readable(directory: Path) -> None:
-    """Look whether there are tables: of a run that follows from its first batch on.
+    """Check that all tables exist: a run that follows has them after its first batch.
 
     Raises:
-        PipelineError: there are none, or not all of them.
+        PipelineError: a table is missing.
     """
     run = read_run(directory)
     if run["mode"] == "follow" and not any((directory / TOUCHED).glob("batch=*")):
-        raise PipelineError(f"--out {directory}: its first batch is not done yet")
+        raise PipelineError(
+            f"--out {directory}: its first batch is not finished yet, try again later"
+        )
     if run["mode"] == "batch" and run["state"] != "complete":
-        raise PipelineError(f"--out {directory}: its run has not ended: run it again")
+        raise PipelineError(f"--out {directory}: its run has not finished: run it again")
 
 
 def read_run(directory: Path) -> dict[str, Any]:
-    """What run.json says.
+    """Read run.json.
 
     Raises:
-        PipelineError: it is no output directory of a run.
+        PipelineError: the directory is no output directory of a run.
     """
     path = directory / RUN_FILE
     try:
@@ -203,21 +205,21 @@ def save_run(directory: Path, run: Mapping[str, Any]) -> None:
     written.replace(directory / RUN_FILE)
 
 
-def begin_run(directory: Path, source: Mapping[str, str], *, follow: bool, again: bool) -> None:
-    """Take an output directory: a new or empty one, or a run of the same source to go on with.
+def begin_run(directory: Path, source: Mapping[str, str], *, follow: bool, overwrite: bool) -> None:
+    """Lock an output directory: a new or empty one, or that of a run of the same source.
 
-    A finished batch run of the same source is replaced if `again`.
+    With `overwrite`, this replaces a finished batch run of the same source.
 
     Raises:
-        PipelineError: something else is there; nothing has been changed.
+        PipelineError: the directory holds something else, which stays unchanged.
     """
     mode = "follow" if follow else "batch"
     try:
         if not directory.exists():
             directory.mkdir(parents=True, exist_ok=True)
-        _hold(directory)
+        _lock(directory)
         if any(directory.iterdir()):
-            _check_same(directory, source, mode, again=again)
+            _check_same(directory, source, mode, overwrite=overwrite)
         began = datetime.now(UTC).isoformat(timespec="seconds")
         if not follow or not (directory / RUN_FILE).exists():
             run = {"format": FORMAT, "mode": mode, "source": dict(source), "began": began}
@@ -228,17 +230,19 @@ def begin_run(directory: Path, source: Mapping[str, str], *, follow: bool, again
         raise PipelineError(f"--out {directory}: {error.strerror}") from None
 
 
-def _check_same(directory: Path, source: Mapping[str, str], mode: str, *, again: bool) -> None:
+def _check_same(directory: Path, source: Mapping[str, str], mode: str, *, overwrite: bool) -> None:
     if not (directory / RUN_FILE).exists():
         raise PipelineError(f"--out {directory}: not empty and no run: expected a new directory")
     run = read_run(directory)
     was = run["source"]
     if was != dict(source):
-        raise PipelineError(f"--out {directory}: is the run of another source, {_shown(was)}")
+        raise PipelineError(f"--out {directory}: holds the run of another source, {_shown(was)}")
     if run["mode"] != mode:
-        raise PipelineError(f"--out {directory}: is a {run['mode']} run, expected a new directory")
-    if mode == "batch" and run["state"] == "complete" and not again:
-        raise PipelineError(f"--out {directory}: has a run already; --overwrite replaces it")
+        raise PipelineError(
+            f"--out {directory}: holds a {run['mode']} run, expected a new directory"
+        )
+    if mode == "batch" and run["state"] == "complete" and not overwrite:
+        raise PipelineError(f"--out {directory}: holds a finished run; --overwrite replaces it")
 
 
 def _shown(source: Mapping[str, str]) -> str:
@@ -246,24 +250,24 @@ def _shown(source: Mapping[str, str]) -> str:
 
 
 def _clear(directory: Path) -> None:
-    """Remove what an earlier run has made; by now run.json does not call it complete."""
+    """Remove the tables of an earlier run; run.json no longer marks it as complete."""
     for name in (RECORDS, TOUCHED, *BY_NAME):
         shutil.rmtree(directory / name, ignore_errors=True)
     (directory / REPORT).unlink(missing_ok=True)
 
 
-def _hold(directory: Path) -> None:
-    """Keep other processes from writing here until this one ends, where locks work."""
+def _lock(directory: Path) -> None:
+    """Lock the directory until this process ends, if the file system has locks."""
     place = directory.resolve()
-    if place in _held:
+    if place in _locked:
         return
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise PipelineError(f"--out {directory}: another run is writing there") from None
+        raise PipelineError(f"--out {directory}: another run is writing to it") from None
     except OSError:
         os.close(descriptor)
         return
-    _held[place] = descriptor
+    _locked[place] = descriptor

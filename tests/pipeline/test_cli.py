@@ -1,4 +1,4 @@
-"""What a user can do wrong with `coordinator-pipeline` is told before Spark starts."""
+"""The command line reports user errors in one line, before Spark starts."""
 
 import fcntl
 import json
@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="needs the extra `pipeline`")
 
 from coordinator_pipeline import cli
 from coordinator_pipeline.errors import PipelineError
-from coordinator_pipeline.run import Summary
+from coordinator_pipeline.run import RunSummary
 from coordinator_pipeline.store import begin_run, check_readable, save_run
 from coordinator_protocol.batch import build_batch
 from tests.support.coordinator_log import commits, segment
@@ -126,13 +126,13 @@ def test_the_output_of_another_log_is_not_touched(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    begin_run(out, {"log": "/srv/other", "topic": "t"}, follow=False, again=False)
+    begin_run(out, {"log": "/srv/other", "topic": "t"}, follow=False, overwrite=False)
     before = (out / "run.json").read_text()
 
     words = ("run", "--log", str(log), "--out", str(out), "--overwrite")
     text = said(capsys, monkeypatch, *words)
 
-    assert "is the run of another source, --log /srv/other" in text
+    assert "holds the run of another source, --log /srv/other" in text
     assert (out / "run.json").read_text() == before
 
 
@@ -141,17 +141,17 @@ def test_a_finished_run_is_replaced_only_when_asked(
 ) -> None:
     out = tmp_path / "out"
     source = {"log": str(log.resolve()), "topic": "__consumer_offsets"}
-    begin_run(out, source, follow=False, again=False)
+    begin_run(out, source, follow=False, overwrite=False)
     save_run(out, json.loads((out / "run.json").read_text()) | {"state": "complete"})
 
     words = ("run", "--log", str(log), "--out", str(out))
 
     assert "--overwrite replaces it" in said(capsys, monkeypatch, *words)
     follow = said(capsys, monkeypatch, *words, "--follow")
-    assert "is a batch run, expected a new directory" in follow
+    assert "holds a batch run, expected a new directory" in follow
 
 
-def test_a_report_of_what_is_no_run(
+def test_report_refuses_a_directory_without_a_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = said(capsys, monkeypatch, "report", "--out", str(tmp_path))
@@ -162,15 +162,15 @@ def test_a_report_of_what_is_no_run(
 def test_a_report_of_a_run_that_was_cut_off(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin_run(tmp_path, {"log": "/srv", "topic": "t"}, follow=False, again=False)
+    begin_run(tmp_path, {"log": "/srv", "topic": "t"}, follow=False, overwrite=False)
 
     text = said(capsys, monkeypatch, "report", "--out", str(tmp_path))
 
-    assert "its run has not ended: run it again" in text
+    assert "its run has not finished: run it again" in text
 
 
 @pytest.mark.parametrize(
-    ("told", "line"),
+    ("text", "line"),
     [
         (
             (
@@ -187,19 +187,19 @@ def test_a_report_of_a_run_that_was_cut_off(
         ("", "RuntimeError"),
     ],
 )
-def test_what_python_raised_within_spark_is_the_line_that_is_told(told: str, line: str) -> None:
-    assert cli._line(RuntimeError(told)) == line
+def test_an_error_of_python_within_spark_is_printed_in_one_line(text: str, line: str) -> None:
+    assert cli._error_line(RuntimeError(text)) == line
 
 
 def test_tables_of_which_the_first_batch_is_not_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin_run(tmp_path, {"log": "/srv", "topic": "t"}, follow=True, again=False)
+    begin_run(tmp_path, {"log": "/srv", "topic": "t"}, follow=True, overwrite=False)
     (tmp_path / "records" / "batch=0").mkdir(parents=True)
 
     text = said(capsys, monkeypatch, "query", "--out", str(tmp_path), "SELECT 1")
 
-    assert "its first batch is not done yet" in text
+    assert "its first batch is not finished yet" in text
 
 
 @pytest.mark.parametrize("words", ["{}", "[]", "{", '{"format": 1}'])
@@ -227,7 +227,7 @@ def test_an_output_directory_in_which_another_process_writes(
     text = said(capsys, monkeypatch, "run", "--log", str(log), "--out", str(out))
 
     os.close(other)
-    assert "another run is writing there" in text
+    assert "another run is writing to it" in text
     assert list(out.iterdir()) == []
 
 
@@ -235,7 +235,7 @@ def test_a_run_that_is_killed_while_it_removes_an_older_one_leaves_none_that_loo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = {"log": "/srv", "topic": "t"}
-    begin_run(tmp_path, source, follow=False, again=False)
+    begin_run(tmp_path, source, follow=False, overwrite=False)
     save_run(tmp_path, json.loads((tmp_path / "run.json").read_text()) | {"state": "complete"})
     (tmp_path / "report.html").write_text("of the older run")
 
@@ -245,19 +245,19 @@ def test_a_run_that_is_killed_while_it_removes_an_older_one_leaves_none_that_loo
     with monkeypatch.context() as patch:
         patch.setattr("shutil.rmtree", killed)
         with pytest.raises(KeyboardInterrupt):
-            begin_run(tmp_path, source, follow=False, again=True)
+            begin_run(tmp_path, source, follow=False, overwrite=True)
 
-    with pytest.raises(PipelineError, match="its run has not ended"):
+    with pytest.raises(PipelineError, match="its run has not finished"):
         check_readable(tmp_path)
-    begin_run(tmp_path, source, follow=False, again=False)
+    begin_run(tmp_path, source, follow=False, overwrite=False)
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_a_log_in_which_no_record_is_of_a_group_is_told(
+def test_a_log_without_records_of_groups_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(Exit) as ended:
-        cli._tell(Summary(records=5), tmp_path)
+        cli._print_summary(RunSummary(records=5), tmp_path)
 
     assert ended.value.exit_code == 3
     assert "expected the log of a group coordinator" in capsys.readouterr().err
@@ -266,7 +266,7 @@ def test_a_log_in_which_no_record_is_of_a_group_is_told(
 def test_an_export_in_a_form_that_does_not_exist(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin_run(tmp_path / "out", {"log": "/srv", "topic": "t"}, follow=False, again=False)
+    begin_run(tmp_path / "out", {"log": "/srv", "topic": "t"}, follow=False, overwrite=False)
     words = ("export", "--out", str(tmp_path / "out"), "--to", str(tmp_path / "to"))
 
     assert "'xml': expected csv or parquet" in said(capsys, monkeypatch, *words, "--format", "xml")

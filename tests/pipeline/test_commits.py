@@ -71,8 +71,8 @@ def damage(random: Random, number: int) -> Row:
     return {"problem": "damaged"}
 
 
-def one_by_one(rows: list[Row], holey: set[int]) -> Iterator[tuple[Any, ...]]:
-    """What `offset_commits` says of advances, as its documentation has it."""
+def one_by_one(rows: list[Row], incomplete: set[int]) -> Iterator[tuple[Any, ...]]:
+    """Compute advances and gaps row by row, as the documentation of the table defines them."""
     ordered = sorted(rows, key=lambda row: (row["log_partition"], row["log_offset"]))
     last: dict[tuple[Any, ...], Row] = {}
     for row in ordered:
@@ -84,7 +84,7 @@ def one_by_one(rows: list[Row], holey: set[int]) -> Iterator[tuple[Any, ...]]:
         before, at = last.get(key), row["log_offset"]
         gap, advance = False, None
         if before is not None:
-            gap = row["log_partition"] in holey and _is_gap(rows, before, row)
+            gap = row["log_partition"] in incomplete and _is_gap(rows, before, row)
             advance = row["committed_offset"] - before["committed_offset"]
         if advance is None or gap:
             yield (*key, at, None, False, gap)
@@ -123,19 +123,21 @@ def test_a_marker_of_the_next_epoch_ends_a_transaction_as_kafka_4_writes_it() ->
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_by_column_they_are_what_they_are_one_by_one(seed: int) -> None:
+def test_offset_commits_by_column_equal_those_row_by_row(seed: int) -> None:
     rows = rows_of(seed)
-    holey = {number for number in (0, 3) if Random(seed + number).random() < 0.7}
+    incomplete = {number for number in (0, 3) if Random(seed + number).random() < 0.7}
     table = pa.Table.from_pylist(rows, schema=RECORDS.remove_metadata())
     numbered = pa.Table.from_pylist(
-        [row for row in rows if row["log_partition"] in holey], schema=table.schema
+        [row for row in rows if row["log_partition"] in incomplete], schema=table.schema
     )
 
-    found = offset_commits(table.select(READ), numbered.select(NUMBERED_READ) if holey else None)
+    found = offset_commits(
+        table.select(READ), numbered.select(NUMBERED_READ) if incomplete else None
+    )
 
     names = ["group_id", "topic", "partition", "log_offset", "advance", "rewind", "history_gap"]
     mine = [tuple(row[name] for name in names) for row in found.to_pylist()]
-    assert sorted(mine, key=str) == sorted(one_by_one(rows, holey), key=str)
+    assert sorted(mine, key=str) == sorted(one_by_one(rows, incomplete), key=str)
 
 
 def test_a_gap_is_from_the_last_commit_before_a_record_to_the_first_behind_it() -> None:

@@ -12,10 +12,14 @@ from random import Random
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from coordinator_pipeline import bronze
-from coordinator_pipeline.follow import CHECKPOINT, Ending, Follower, start_following
-from coordinator_pipeline.gold import Gold
-from coordinator_pipeline.run import Source, prepare
+from coordinator_pipeline import record_files
+from coordinator_pipeline.follow import (
+    CHECKPOINT,
+    FollowStopped,
+    MicroBatchHandler,
+    start_following,
+)
+from coordinator_pipeline.run import LogSource, prepare
 from coordinator_pipeline.store import BY_NAME, RECORDS, TOUCHED, Store, write_rows
 from coordinator_protocol.batch import LogRecord, build_batch, stamped
 from coordinator_protocol.batch_records import read_records
@@ -38,16 +42,16 @@ DEATHS = (
 )
 
 
-def unsaid(text: str) -> None:
-    """Nobody looks."""
+def ignore(text: str) -> None:
+    """Print nothing."""
 
 
 class Killed(Exception):
-    """The process ends here."""
+    """Stands for the death of the process."""
 
 
-class Story:
-    """A log that is written, rolled and compacted; and the stream, which dies and returns."""
+class StreamHistory:
+    """A random history of appends, rolls and compactions, and of a stream that is killed."""
 
     def __init__(self, seed: int, home: Path) -> None:
         self.random = Random(seed)
@@ -57,14 +61,14 @@ class Story:
         self.at = 0
         self.generations: dict[str, int] = {}
         self.seen: dict[int, dict[int, LogRecord]] = {n: {} for n in self.logs}
-        """What a finished batch of the stream has read, by log partition and offset."""
+        """The records that finished batches have read, by log partition and offset."""
 
     def _log(self, name: str) -> SegmentLog:
         (self.data / name).mkdir(parents=True)
         return SegmentLog(self.data / name, segment_bytes=700)
 
     def append(self) -> None:
-        """A few batches."""
+        """Append a few batches."""
         for _ in range(self.random.randrange(1, 6)):
             number = self.random.choice(sorted(self.logs))
             self.at += self.random.choice([10, 900, 70_000, 400_000])
@@ -84,8 +88,8 @@ class Story:
             step = self.random.choice([1, 1, 1, 2])
             self.generations[group] = self.generations.get(group, 0) + step
             members = self.random.sample(MEMBERS, self.random.randrange(4))
-            told = {"rb.reason": "member_left"} if self.random.random() < 0.3 else None
-            return [generation(group, self.generations[group], members, self.at, told)]
+            headers = {"rb.reason": "member_left"} if self.random.random() < 0.3 else None
+            return [generation(group, self.generations[group], members, self.at, headers)]
         who = producer if chance < 0.6 else -1
         return [
             commit(group, self.random.randrange(99), self.at, n % 3, who)
@@ -93,25 +97,25 @@ class Story:
         ]
 
     def compact(self) -> None:
-        """What the server does in the background."""
+        """Compact the logs as the server does in the background."""
         for log in self.logs.values():
             compact(log, throttle=NoPace(), wall_ms=lambda: 0, delete_retention_ms=1)
 
     def read(self, spark: SparkSession) -> None:
-        """The stream takes in all that is there."""
-        source = Source(log=self.data)
+        """Let the stream read to the end of the log."""
+        source = LogSource(log=self.data)
         prepare(source, self.out, follow=True)
-        start_following(spark, source, self.out, unsaid, once=True).awaitTermination()
+        start_following(spark, source, self.out, ignore, once=True).awaitTermination()
         for number, log in self.logs.items():
             for header, chunk, at in log.batches():
                 self.seen[number] |= {one.offset: one for one in read_records(header, chunk, at)}
 
     def die(self, spark: SparkSession) -> None:
-        """The stream is killed in a batch, if there is anything to read."""
+        """Kill the stream in a batch, if there are new records."""
         with killed_at(self.random.choice(DEATHS)):
-            source = Source(log=self.data)
+            source = LogSource(log=self.data)
             prepare(source, self.out, follow=True)
-            query = start_following(spark, source, self.out, unsaid, once=True)
+            query = start_following(spark, source, self.out, ignore, once=True)
             failed = ""
             try:
                 query.awaitTermination()
@@ -120,7 +124,7 @@ class Story:
         assert not failed or Killed.__name__ in failed
 
     def twin(self, home: Path) -> Path:
-        """A log of just what the stream has read."""
+        """Write a log of the records that the stream has read."""
         for number, records in self.seen.items():
             write_log(home, number, sorted(records.items()))
         batches = [
@@ -135,12 +139,11 @@ class Story:
 @contextmanager
 def killed_at(place: str) -> Iterator[None]:
     """End a batch before it writes the named table, or when it has written `touched`."""
-    begin, write = Gold._begin, write_rows
+    write = write_rows
 
-    def dying_begin(self: Gold, name: str) -> None:
+    def dying_on_table(name: str) -> None:
         if place in (name, "before the tables"):
             raise Killed
-        begin(self, name)
 
     def dying_write(directory: Path, rows: object, batch: int) -> None:
         if place == TOUCHED:
@@ -150,7 +153,7 @@ def killed_at(place: str) -> Iterator[None]:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Gold, "_begin", dying_begin)
+        patch.setattr("coordinator_pipeline.follow._ignore", dying_on_table)
         patch.setattr("coordinator_pipeline.follow.write_rows", dying_write)
         yield
 
@@ -166,22 +169,22 @@ def differences(spark: SparkSession, one: Path, other: Path) -> dict[str, tuple[
     return found
 
 
-def test_a_log_that_was_cut_and_written_anew_gives_the_tables_of_the_new_one(
+def test_a_truncated_and_rewritten_log_gives_the_tables_of_the_new_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     first = [(0, generation("g", 1, ["a-1"], 0)), *((n, commit("g", n, n)) for n in range(1, 6))]
     path = write_log(data, 0, first)
-    source = Source(log=data)
+    source = LogSource(log=data)
     for turn in range(2):
         prepare(source, out, follow=True)
-        start_following(spark, source, out, unsaid, once=True).awaitTermination()
+        start_following(spark, source, out, ignore, once=True).awaitTermination()
         if not turn:
             kept = first[:3]
-            anew = [(n, commit("h", n, 1_000_000 + n)) for n in range(3, 9)]
+            rewritten = [(n, commit("h", n, 1_000_000 + n)) for n in range(3, 9)]
             path.unlink()
             path.parent.rmdir()
-            write_log(data, 0, [*kept, *anew])
+            write_log(data, 0, [*kept, *rewritten])
     ran(spark, data, tmp_path / "once")
 
     found = differences(spark, out, tmp_path / "once")
@@ -190,33 +193,33 @@ def test_a_log_that_was_cut_and_written_anew_gives_the_tables_of_the_new_one(
     assert all("incarnation=1" in row for row in found[RECORDS] if row.startswith("stream"))
 
 
-def test_what_a_batch_could_not_read_is_told_with_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_line_of_a_batch_reports_its_problems(spark: SparkSession, tmp_path: Path) -> None:
     path = write_log(tmp_path / "data", 0, [(n, commit("g", n, n)) for n in range(3)])
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 3 + 70] ^= 1
     path.write_bytes(raw)
-    source, said = Source(log=tmp_path / "data"), list[str]()
+    source, said = LogSource(log=tmp_path / "data"), list[str]()
     prepare(source, tmp_path / "out", follow=True)
 
     start_following(spark, source, tmp_path / "out", said.append, once=True).awaitTermination()
 
     assert said[0].startswith("batch 0: 2 records, ")
-    told = "batch 0: 1 batches or records could not be read, the first: partition 0, offset 1: "
-    assert said[1].startswith(f"{told}{path}, position {len(raw) // 3}: ")
+    expected = "batch 0: 1 batches or records could not be read, the first: partition 0, offset 1: "
+    assert said[1].startswith(f"{expected}{path}, position {len(raw) // 3}: ")
 
 
-def test_a_checkpoint_that_is_gone_is_told_and_nothing_is_overwritten(
+def test_a_missing_checkpoint_is_reported_and_nothing_is_overwritten(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     write_log(data, 0, [(0, commit("g", 1, 1))])
-    source = Source(log=data)
+    source = LogSource(log=data)
     prepare(source, out, follow=True)
     (out / TOUCHED / "batch=3").mkdir(parents=True)
     (out / CHECKPOINT).mkdir()
 
-    query = start_following(spark, source, out, unsaid, once=True)
-    with pytest.raises(StreamingQueryException, match="is gone or of another run"):
+    query = start_following(spark, source, out, ignore, once=True)
+    with pytest.raises(StreamingQueryException, match="is missing or of another run"):
         query.awaitTermination()
 
     assert not (out / RECORDS).exists()
@@ -226,35 +229,35 @@ def test_a_stream_that_dies_and_returns_ends_with_the_tables_of_a_batch(
     spark: SparkSession, tmp_path: Path, interleaving: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if interleaving % 3 == 2:
-        monkeypatch.setattr(bronze, "SMALL_BYTES", -1)
-    story = Story(interleaving, tmp_path)
-    story.append()
+        monkeypatch.setattr(record_files, "SMALL_BYTES", -1)
+    history = StreamHistory(interleaving, tmp_path)
+    history.append()
     for _ in range(4):
-        step = story.random.choice(["append", "append", "compact", "die", "read"])
+        step = history.random.choice(["append", "append", "compact", "die", "read"])
         if step == "append":
-            story.append()
+            history.append()
         elif step == "compact":
-            story.compact()
+            history.compact()
         elif step == "die":
-            story.die(spark)
+            history.die(spark)
         else:
-            story.read(spark)
-    story.append()
-    story.die(spark)
-    story.read(spark)
+            history.read(spark)
+    history.append()
+    history.die(spark)
+    history.read(spark)
 
-    ran(spark, story.twin(tmp_path / "twin"), tmp_path / "once")
+    ran(spark, history.twin(tmp_path / "twin"), tmp_path / "once")
 
-    assert differences(spark, story.out, tmp_path / "once") == {}
+    assert differences(spark, history.out, tmp_path / "once") == {}
 
 
 def test_a_follower_that_is_ending_begins_no_other_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    follower = Follower(Store(spark, tmp_path), Source(log=tmp_path), unsaid)
+    follower = MicroBatchHandler(Store(spark, tmp_path), LogSource(log=tmp_path), ignore)
     follower.end()
 
-    with pytest.raises(Ending):
+    with pytest.raises(FollowStopped):
         follower.batch(spark.createDataFrame([], "n int"), 0)
 
     assert list(tmp_path.iterdir()) == []

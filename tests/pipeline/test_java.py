@@ -18,7 +18,7 @@ def a_java(home: Path, version: str) -> Path:
     return home
 
 
-def test_a_good_java_home_is_left_alone(tmp_path: Path) -> None:
+def test_a_suitable_java_home_stays(tmp_path: Path) -> None:
     home = a_java(tmp_path / "jdk", "21.0.2")
 
     assert java.java_home({"JAVA_HOME": str(home), "PATH": ""}) is None

@@ -16,7 +16,7 @@ HOSTILE = '<script>alert("x")</script>&\'"'
 
 
 def data(**rows: list[dict[str, Any]]) -> ReportData:
-    """What the queries gave; those that are not named gave nothing."""
+    """Return report data with the given rows; other queries have none."""
     totals = {"rebalances": 1, "groups": 1, "commits": 5, "flapping": 0, "stalled_s": 2.0}
     totals |= {"gaps": 3, "rewinds": 1}
     times = {"first": BEGIN, "last": BEGIN + timedelta(minutes=9)}
@@ -47,13 +47,13 @@ def test_an_empty_log_gives_a_page_that_says_so_everywhere() -> None:
 
     assert page.count("<section") == 8
     assert "No rebalances." in page
-    assert "The ends of the topics are not known" in page
+    assert "The end offsets of the topics are unknown" in page
 
 
 def test_ids_of_clients_cannot_become_markup() -> None:
     life = {
         "group_id": HOSTILE,
-        "who": HOSTILE,
+        "name": HOSTILE,
         "member_id": HOSTILE,
         "first_seen": BEGIN,
         "until": BEGIN + timedelta(minutes=1),
@@ -66,7 +66,9 @@ def test_ids_of_clients_cannot_become_markup() -> None:
     heat = {"group_id": HOSTILE, "reason": HOSTILE, "n": 2}
 
     page = render(
-        data(stops=[stop(HOSTILE)], lives=[life], timeline=[bar], busiest=[busiest], heat=[heat])
+        data(
+            stops=[stop(HOSTILE)], lifetimes=[life], timeline=[bar], busiest=[busiest], heat=[heat]
+        )
     )
 
     assert "<script" not in page
@@ -74,7 +76,7 @@ def test_ids_of_clients_cannot_become_markup() -> None:
     assert "&lt;script&gt;" in page
 
 
-def test_a_stop_is_told_with_its_length_reason_and_culprit() -> None:
+def test_a_stop_has_its_duration_reason_and_culprit() -> None:
     page = render(data(stops=[stop("billing") | {"reason": "session_expired"}]))
 
     assert "1 min 1 s" in page
@@ -82,15 +84,15 @@ def test_a_stop_is_told_with_its_length_reason_and_culprit() -> None:
     assert "1.5 s" in page
 
 
-def test_gaps_in_the_history_are_told() -> None:
-    assert "3 times generations are missing" in render(data())
+def test_the_footer_reports_gaps_in_the_history() -> None:
+    assert "lacks generations in 3 places" in render(data())
 
 
-def test_nothing_is_drawn_where_nothing_is_known() -> None:
+def test_a_line_has_gaps_where_no_value_is_known() -> None:
     def step(begin: int, end: int, value: float) -> svg.Step:
         return svg.Step(BEGIN + timedelta(minutes=begin), BEGIN + timedelta(minutes=end), value)
 
-    span = svg.Span(BEGIN, BEGIN + timedelta(minutes=10))
+    span = svg.TimeSpan(BEGIN, BEGIN + timedelta(minutes=10))
 
     assert svg.area(span, [], 0, 10) == ""
     drawn = svg.area(span, [step(0, 1, 5), step(1, 2, 10), step(4, 5, 0)], 0, 10)
@@ -99,7 +101,7 @@ def test_nothing_is_drawn_where_nothing_is_known() -> None:
     assert drawn.count("polygon") == 2
 
 
-def test_commits_of_a_short_minute_are_told_by_the_seconds_there_were() -> None:
+def test_the_commit_rate_of_a_partial_minute_uses_its_seconds() -> None:
     load = [{"at": BEGIN - timedelta(seconds=30), "commits": 60}]
 
     assert "at most 2.0" in render(data(load=load))

@@ -14,11 +14,11 @@ from typing import Any
 
 from crc32c import crc32c
 
-from coordinator_pipeline.source import listing
+from coordinator_pipeline.source import segments
 from coordinator_pipeline.source.directory import DirectoryLog
 from coordinator_pipeline.source.errors import SourceError
-from coordinator_pipeline.source.options import parse
-from coordinator_pipeline.source.stream import Follower, Position
+from coordinator_pipeline.source.options import parse_options
+from coordinator_pipeline.source.stream_position import PartitionFollower, Position
 from coordinator_protocol.batch import HEADER_BYTES, LogRecord, build_batch
 from tests.support.coordinator_log import commits, marker, segment, with_producer
 
@@ -32,7 +32,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def log_of(directory: Path, **options: str) -> DirectoryLog:
-    return DirectoryLog(parse({"path": str(directory.parent), **options}))
+    return DirectoryLog(parse_options({"path": str(directory.parent), **options}))
 
 
 def batch(first: int, count: int = 4) -> bytes:
@@ -63,7 +63,7 @@ def test_a_range_has_its_offsets_and_no_others(directory: Path) -> None:
     assert offsets(log, 12, 20) == []
 
 
-def test_columns_and_views_leave_out_what_is_not_asked_for(directory: Path) -> None:
+def test_columns_and_views_select_columns_and_records(directory: Path) -> None:
     key = b"\0\2\0\1g"
     group = LogRecord(key, None, 1_760_000_000_000)
     segment(directory).write_bytes(build_batch([*commits("g", 1), group]))
@@ -75,7 +75,7 @@ def test_columns_and_views_leave_out_what_is_not_asked_for(directory: Path) -> N
     assert rows(of_commits) == [{"kind": 1}]
 
 
-def test_transactions_and_their_markers_are_told_apart(directory: Path) -> None:
+def test_transactional_records_and_markers_are_distinguished(directory: Path) -> None:
     pending = build_batch(with_producer(commits("g", 1), 9))
     segment(directory).write_bytes(pending + build_batch([marker(9, commit=False)], 1))
     first, second = rows(log_of(directory))
@@ -94,7 +94,7 @@ def test_a_torn_tail_is_left_out_until_it_is_whole(directory: Path) -> None:
     assert offsets(log_of(directory)) == list(range(8))
 
 
-def test_what_the_disk_does_not_give_is_told_with_file_and_position(
+def test_a_read_error_is_reported_with_file_and_position(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails_behind(descriptor: int, size: int, at: int) -> bytes:
@@ -107,9 +107,9 @@ def test_what_the_disk_does_not_give_is_told_with_file_and_position(
     monkeypatch.setattr("os.pread", fails_behind)
     log = log_of(directory)
     said = re.escape(f"{segment(directory)}, position 0: Input/output error")
-    for look in (lambda: log.bounds(7), lambda: rows(log), lambda: log.latest({}, {})):
+    for read_log in (lambda: log.bounds(7), lambda: rows(log), lambda: log.latest({}, {})):
         with pytest.raises(SourceError, match=said):
-            look()
+            read_log()
 
 
 @pytest.mark.parametrize("at", [3, 9, 11, 16, 18, 40, 70])
@@ -129,7 +129,7 @@ def test_a_damaged_batch_is_reported_with_file_and_position_and_the_rest_is_read
     assert f"{segment(directory)}, position {len(batch(0))}" in problems[0]["problem"]
 
 
-def test_a_batch_that_makes_no_sense_is_told_to_who_begins_within_it(directory: Path) -> None:
+def test_a_malformed_batch_is_reported_to_a_read_that_begins_within_it(directory: Path) -> None:
     raw = bytearray(batch(0))
     raw[HEADER_BYTES - 4 : HEADER_BYTES] = pack(">i", 9)
     raw[17:21] = pack(">I", crc32c(bytes(raw[21:])))
@@ -147,7 +147,7 @@ def test_an_older_segment_that_is_cut_off_is_a_problem_and_no_torn_tail(director
     assert "cut off" in found[4]["problem"]
 
 
-def test_what_compaction_has_not_put_in_place_is_not_read_and_what_it_has_is_read_once(
+def test_files_of_an_unfinished_compaction_are_not_read_and_finished_ones_once(
     directory: Path,
 ) -> None:
     segment(directory).write_bytes(batch(0) + batch(4))
@@ -175,26 +175,26 @@ def test_segments_replaced_after_planning_lose_nothing_that_survives(directory: 
     assert offsets(log_of(directory), start, end) == [2, 6, 8, 9, 10, 11]
 
 
-def test_a_directory_that_changes_during_a_look_is_looked_at_again(
+def test_a_directory_that_changes_while_it_is_listed_is_listed_again(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segment(directory).write_bytes(batch(0))
-    look, changes = listing._names, iter([True, True, False])
+    list_names, changes = segments._names, iter([True, True, False])
 
     def changing(path: Path) -> list[str]:
-        found = look(path)
+        found = list_names(path)
         if next(changes, False):
             later = segment(directory, 4)
             later.unlink() if later.exists() else later.write_bytes(batch(4))
         return found
 
-    monkeypatch.setattr(listing, "_names", changing)
+    monkeypatch.setattr(segments, "_names", changing)
     assert offsets(log_of(directory)) == [0, 1, 2, 3]
 
 
-def test_what_a_broker_does_not_call_replicated_waits(directory: Path) -> None:
+def test_records_above_the_high_watermark_of_a_broker_are_not_read(directory: Path) -> None:
     segment(directory).write_bytes(batch(0) + batch(4))
-    checkpoint = directory.parent / listing.HIGH_WATERMARKS
+    checkpoint = directory.parent / segments.HIGH_WATERMARKS
     checkpoint.write_text("0\n2\n__consumer_offsets 7 4\nother 7 1\n")
     assert log_of(directory).bounds(7) == (0, 4)
     assert log_of(directory, pastHighWatermark="true").bounds(7) == (0, 8)
@@ -215,11 +215,11 @@ def _partition_itself(path: Path) -> None:
         (_partition_itself, "expected the directory above"),
     ],
 )
-def test_what_is_no_log_is_told_clearly(tmp_path: Path, make: Any, said: str) -> None:
+def test_the_error_says_why_a_directory_is_no_log(tmp_path: Path, make: Any, said: str) -> None:
     path = tmp_path / "log"
     make(path)
     with pytest.raises(SourceError, match=said):
-        DirectoryLog(parse({"path": str(path)})).partitions()
+        DirectoryLog(parse_options({"path": str(path)})).partitions()
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ def test_what_is_no_log_is_told_clearly(tmp_path: Path, make: Any, said: str) ->
         ({"path": "a", "endingOffsets": '{"1": -4}'}, "option endingOffsets: .*expected latest or"),
     ],
 )
-def test_wrong_options_are_told_by_name_and_value(options: dict[str, str], said: str) -> None:
+def test_the_error_names_a_wrong_option_and_its_value(options: dict[str, str], said: str) -> None:
     with pytest.raises(SourceError, match=said):
-        parse(options)
+        parse_options(options)
 
 
 # --- following ---
@@ -246,7 +246,7 @@ class Stream:
 
     def __init__(self, directory: Path) -> None:
         self.log = log_of(directory)
-        self.followers: dict[int, Follower] = {}
+        self.followers: dict[int, PartitionFollower] = {}
         self.at: dict[str, dict[str, Any]] = {}
 
     def read(self) -> tuple[int, list[int]]:
@@ -260,7 +260,7 @@ class Stream:
         return new.incarnation, offsets(self.log, begin, new.next)
 
     def read_what_was_there(self, target: dict[int, int]) -> tuple[int, list[int]]:
-        """The same, but not beyond what Spark was told when it began."""
+        """Read the new offsets up to a target."""
         before, self.at = self.at, self.log.latest(self.at, self.followers, target)
         return self.at["7"]["inc"], offsets(self.log, before["7"]["next"], self.at["7"]["next"])
 
@@ -295,7 +295,7 @@ def test_a_partition_that_is_away_for_a_while_is_not_read_again(directory: Path)
     assert stream.read() == (0, [4, 5, 6, 7])
 
 
-def test_a_stream_that_is_to_end_stops_at_what_was_there_when_it_began(directory: Path) -> None:
+def test_a_stream_with_a_target_stops_at_the_end_of_the_log_at_its_start(directory: Path) -> None:
     stream = Stream(directory)
     segment(directory).write_bytes(batch(0))
     stream.read()
@@ -308,7 +308,7 @@ def test_a_stream_that_is_to_end_stops_at_what_was_there_when_it_began(directory
     assert stream.read() == (0, [8, 9, 10, 11])
 
 
-def test_compaction_of_what_a_stream_has_read_is_no_reason_to_read_again(directory: Path) -> None:
+def test_compaction_of_records_already_read_begins_no_incarnation(directory: Path) -> None:
     stream = Stream(directory)
     segment(directory).write_bytes(batch(0) + batch(4))
     stream.read()

@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from coordinator_pipeline.source.broker import BrokerLog
 from coordinator_pipeline.source.directory import DirectoryLog
 from coordinator_pipeline.source.errors import SourceError
-from coordinator_pipeline.source.options import parse
-from coordinator_pipeline.source.stream import Position
+from coordinator_pipeline.source.options import parse_options
+from coordinator_pipeline.source.stream_position import Position
 from coordinator_protocol.api_keys import ApiKey
 from coordinator_protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -72,17 +72,19 @@ def rows(log: BrokerLog | DirectoryLog) -> list[dict[str, Any]]:
 
 
 def both(bootstrap: str, data: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What Fetch says, and what the files say."""
+    """Return the rows of Fetch and those of the files."""
     files = {"path": str(data), "pastHighWatermark": "true"}
-    return rows(BrokerLog(parse({"bootstrap": bootstrap}))), rows(DirectoryLog(parse(files)))
+    return rows(BrokerLog(parse_options({"bootstrap": bootstrap}))), rows(
+        DirectoryLog(parse_options(files))
+    )
 
 
-def test_a_server_of_ours_sends_what_is_in_its_directories(tmp_path: Path) -> None:
+def test_fetch_from_our_server_gives_the_rows_of_its_directories(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server:
         create_topic(server.bootstrap, "orders", 2)
         for number, group in enumerate(GROUPS):
             commit(server.bootstrap, group, number)
-        log = BrokerLog(parse({"bootstrap": server.bootstrap}))
+        log = BrokerLog(parse_options({"bootstrap": server.bootstrap}))
         first = log.latest({}, {})
         commit(server.bootstrap, GROUPS[0], 100)
         second = log.latest(first, {})
@@ -104,7 +106,7 @@ def test_a_stream_over_a_log_that_became_shorter_begins_its_next_incarnation(
     with ServerProcess(tmp_path) as server:
         create_topic(server.bootstrap, "orders", 2)
         commit(server.bootstrap, GROUPS[0], 1)
-        log = BrokerLog(parse({"bootstrap": server.bootstrap}))
+        log = BrokerLog(parse_options({"bootstrap": server.bootstrap}))
         now = log.latest({}, {})
         beyond = {name: Position(form["next"] + 5).form() for name, form in now.items()}
         again = log.latest(beyond, {})
@@ -142,7 +144,7 @@ def test_a_partition_without_a_leader_is_missed_by_a_batch_and_waited_for_by_a_s
 ) -> None:
     monkeypatch.setattr("coordinator_pipeline.source.fetch.Connection", Cluster)
     monkeypatch.setattr(Cluster, "leaders", {0: 1, 1: -1})
-    log = BrokerLog(parse({"bootstrap": "127.0.0.1:1", "topic": "t"}))
+    log = BrokerLog(parse_options({"bootstrap": "127.0.0.1:1", "topic": "t"}))
 
     assert log.partitions() == [0, 1]
     with pytest.raises(SourceError, match="t-1: no leader"):
@@ -151,15 +153,15 @@ def test_a_partition_without_a_leader_is_missed_by_a_batch_and_waited_for_by_a_s
     assert log.latest(start, {}) == {"0": Position(5).form()} | start
 
 
-def test_nobody_at_the_address_and_no_such_topic_are_told_clearly(tmp_path: Path) -> None:
+def test_the_error_names_an_unreachable_address_and_a_missing_topic(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"bootstrap: no answer from 127\.0\.0\.1:1: "):
-        BrokerLog(parse({"bootstrap": "127.0.0.1:1"})).partitions()
+        BrokerLog(parse_options({"bootstrap": "127.0.0.1:1"})).partitions()
     with pytest.raises(SourceError, match="option bootstrap: 'here', expected host:port"):
-        BrokerLog(parse({"bootstrap": "here"}))
+        BrokerLog(parse_options({"bootstrap": "here"}))
     with ServerProcess(tmp_path) as server:
         options = {"bootstrap": server.bootstrap, "topic": "missing"}
         with pytest.raises(SourceError, match="topic missing: UNKNOWN_TOPIC_OR_PARTITION"):
-            BrokerLog(parse(options)).partitions()
+            BrokerLog(parse_options(options)).partitions()
 
 
 def commit_in_transaction(bootstrap: str, group: str, offset: int, *, end: str) -> None:
@@ -174,7 +176,7 @@ def commit_in_transaction(bootstrap: str, group: str, offset: int, *, end: str) 
     consumer.close()
 
 
-def told_by_admin(bootstrap: str, groups: list[str]) -> dict[str, int]:
+def offsets_by_admin(bootstrap: str, groups: list[str]) -> dict[str, int]:
     """The offset that each group has committed last, as Kafka's own API for operators has it."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found = {}
@@ -186,7 +188,7 @@ def told_by_admin(bootstrap: str, groups: list[str]) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_a_real_kafka_sends_what_is_in_its_directories_and_we_read_both(tmp_path: Path) -> None:
+def test_fetch_from_kafka_gives_the_rows_of_its_directories(tmp_path: Path) -> None:
     settings = {
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
@@ -201,9 +203,9 @@ def test_a_real_kafka_sends_what_is_in_its_directories_and_we_read_both(tmp_path
         commit_in_transaction(broker.bootstrap, "txn", 7, end="commit_transaction")
         commit_in_transaction(broker.bootstrap, "txn", 8, end="abort_transaction")
         sent, stored = both(broker.bootstrap, broker.data)
-        admin = told_by_admin(broker.bootstrap, [*GROUPS, "txn"])
+        admin = offsets_by_admin(broker.bootstrap, [*GROUPS, "txn"])
         options = {"bootstrap": broker.bootstrap, "isolation": "read_committed"}
-        committed = rows(BrokerLog(parse(options)))
+        committed = rows(BrokerLog(parse_options(options)))
     assert sent == stored
     assert not [row for row in sent if row["problem"]]
     plain = [row for row in sent if row["kind"] == 1 and not row["is_txn"]]

@@ -57,9 +57,7 @@ def test_tasks_write_the_same_rows_to_parquet_themselves(
         write_parquet(spark, {"path": str(log)}, target)
 
 
-def test_a_directory_that_is_no_log_is_told_in_the_error(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_the_error_names_a_directory_without_a_log(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.read.format("coordinator_log").load(str(tmp_path / "missing"))
     with pytest.raises(Exception, match="there is no such directory"):
         frame.count()

@@ -1,4 +1,4 @@
-"""What the tables say of small logs whose every record is known."""
+"""The tables of small logs with known records."""
 
 import pytest
 
@@ -35,8 +35,8 @@ from tests.support.pipeline_log import (
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def told(reason: str) -> dict[str, str]:
-    """The headers of a rebalance."""
+def reason_headers(reason: str) -> dict[str, str]:
+    """Headers of a group record that name a reason."""
     return {"rb.reason": reason, "rb.member": "b-1", "rb.host": "/10.0.0.9", "rb.start": "x"}
 
 
@@ -57,9 +57,9 @@ def out(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     compacted += [(6, commit("old", 4, 10)), (7, commit("old", 3, 11, 1))]
     compacted += [(8, generation("old", 1, ["a-1"], 20)), (9, generation("old", 4, ["a-1"], 30))]
     write_log(home / "data", 2, compacted)
-    told_or_not = [
+    group_records = [
         generation("why", 1, ["a-1"], 0),
-        generation("why", 2, ["a-1", "b-1"], 1_000, told("member_joined")),
+        generation("why", 2, ["a-1", "b-1"], 1_000, reason_headers("member_joined")),
         commit("why", 1, 1_500),
         generation("why", 3, ["a-1"], 2_000),
         commit("why", 2, 4_000),
@@ -68,7 +68,7 @@ def out(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
         generation("why", 6, ["static/n1#2"], 7_000),
         deleted("why", 8_000),
     ]
-    write_log(home / "data", 3, enumerate(told_or_not))
+    write_log(home / "data", 3, enumerate(group_records))
     write_log(home / "data", 4, [(0, commit("late", 3, 61_000))])
     (home / "data" / "orders-0").mkdir()
     end = build_batch([commit("x", 0, 60_000)] * 5)
@@ -87,7 +87,7 @@ def test_a_commit_in_a_transaction_counts_only_with_its_marker(
     assert counted == [10, 5]
 
 
-def test_nothing_is_guessed_over_a_hole_in_the_log(spark: SparkSession, out: Path) -> None:
+def test_advances_over_a_hole_in_the_log_are_null(spark: SparkSession, out: Path) -> None:
     found = rows(spark, out, "offset_commits", "log_offset")
     old = [row for row in found if row["group_id"] == "old"]
 
@@ -111,7 +111,7 @@ def test_missing_generations_are_a_gap(spark: SparkSession, out: Path) -> None:
     assert old[1]["moved_partitions"] is None
 
 
-def test_reasons_are_told_inferred_or_unknown(spark: SparkSession, out: Path) -> None:
+def test_reasons_are_recorded_inferred_or_unknown(spark: SparkSession, out: Path) -> None:
     found = rows(spark, out, "rebalances", "log_offset")
 
     assert [(r["reason"], r["reason_source"]) for r in found if r["group_id"] == "why"] == [
@@ -187,7 +187,7 @@ def of_years(number: int) -> LogRecord:
     return LogRecord(key, encode_history(value), BEGIN_MS + number)
 
 
-def test_numbers_and_times_that_nobody_means_stop_neither_run_nor_report(
+def test_extreme_numbers_and_times_stop_neither_run_nor_report(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     year_1, year_9999 = -62_135_596_800_000 - BEGIN_MS, 253_402_300_799_999 - BEGIN_MS
@@ -212,7 +212,7 @@ def test_numbers_and_times_that_nobody_means_stop_neither_run_nor_report(
     assert write_report(spark, tmp_path / "out", tmp_path / "report.html").exists()
 
 
-def test_a_damaged_batch_is_left_out_and_told(
+def test_a_damaged_batch_is_skipped_and_reported(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -233,7 +233,7 @@ def test_a_damaged_batch_is_left_out_and_told(
     assert ended.value.code == 3
     said = capsys.readouterr()
     assert "3 records of 1 groups" in said.out
-    assert "2 batches or records could not be read:" in said.err
+    assert "2 batches or records could not be read" in said.err
     assert "partition 0, offset 1" in said.err
     assert "partition 0, offset 3" in said.err
     summary = json.loads((out / "run.json").read_text())["summary"]

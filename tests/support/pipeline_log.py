@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_pipeline.run import Source, Summary, prepare, run_batch
+from coordinator_pipeline.run import LogSource, RunSummary, prepare, run_batch
 from coordinator_pipeline.store import Store
 from coordinator_protocol.batch import LogRecord, build_batch
 from coordinator_protocol.offset_value import OffsetCommitValue
@@ -77,15 +77,15 @@ def write_log(data: Path, number: int, records: Iterable[tuple[int, LogRecord]])
     return path
 
 
-def _unsaid(name: str) -> None:
-    """Nobody looks."""
+def _ignore(name: str) -> None:
+    """Print nothing."""
 
 
-def ran(spark: SparkSession, data: Path, out: Path) -> Summary:
+def ran(spark: SparkSession, data: Path, out: Path) -> RunSummary:
     """A batch run."""
-    source = Source(log=data)
+    source = LogSource(log=data)
     prepare(source, out)
-    return run_batch(spark, source, out, _unsaid)
+    return run_batch(spark, source, out, _ignore)
 
 
 def rows(spark: SparkSession, out: Path, name: str, *order: str) -> list[dict[str, Any]]:

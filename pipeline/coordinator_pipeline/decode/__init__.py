@@ -1,1 +1,1 @@
-"""Record batches of the coordinator's log to Arrow."""
+"""Decodes record batches of the coordinator's log into Arrow columns."""

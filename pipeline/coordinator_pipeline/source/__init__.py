@@ -1,1 +1,1 @@
-"""Spark's data source `coordinator_log`: the log's directories, or a server that is asked."""
+"""Spark's data source `coordinator_log`, over the log's directories or over Fetch."""

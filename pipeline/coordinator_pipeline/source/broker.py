@@ -1,4 +1,4 @@
-"""The log of a running server, coordinator-server or Kafka, over its Fetch API."""
+"""Reads the log of a running server, coordinator-server or Kafka, with Fetch."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -6,60 +6,61 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from coordinator_pipeline.decode.batches import Span, next_whole, walk
+from coordinator_pipeline.decode.batches import BatchSpan, find_whole_batch, walk_batches
 from coordinator_pipeline.decode.decoder import Decoder
-from coordinator_pipeline.source.fetch import Client, addresses
+from coordinator_pipeline.source.fetch import TopicClient, addresses
 from coordinator_pipeline.source.options import ISOLATIONS, Options
-from coordinator_pipeline.source.reading import Chunk, Problem, rows_of
-from coordinator_pipeline.source.stream import Follower, Position
+from coordinator_pipeline.source.range_reader import Chunk, Problem, rows_of
+from coordinator_pipeline.source.stream_position import PartitionFollower, Position
 from coordinator_protocol.batch import read_header
 from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.messages.fetch import AbortedTransaction
 
-EMPTY_ANSWERS: Final = 3
-"""So often in a row, and there is nothing left in the range: compaction took its end."""
+EMPTY_RESPONSES: Final = 3
+"""So many empty responses in a row mean that compaction removed the rest of the range."""
 
 
 class BrokerLog:
-    """The topic as a consumer sees it: up to the high watermark, or the last stable offset."""
+    """The topic up to the high watermark, or to the last stable offset for read_committed."""
 
     def __init__(self, options: Options) -> None:
-        """Raises SourceError if the addresses are none."""
+        """Check the options. Raises SourceError for an invalid address."""
         assert options.bootstrap is not None
         addresses(options.bootstrap)
         self._options = options
 
-    def _client(self) -> closing[Client]:
+    def _client(self) -> closing[TopicClient]:
         options = self._options
         assert options.bootstrap is not None
         return closing(
-            Client(options.bootstrap, options.topic, ISOLATIONS.index(options.isolation))
+            TopicClient(options.bootstrap, options.topic, ISOLATIONS.index(options.isolation))
         )
 
     def partitions(self) -> list[int]:
-        """The log partitions. Raises SourceError."""
+        """Return the log partitions. Raises SourceError."""
         with self._client() as client:
             return client.partitions()
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        """First offset and the one behind the last. Raises SourceError."""
+        """Return the first offset and the one after the last. Raises SourceError."""
         with self._client() as client:
             return client.bounds(partition)
 
     def latest(
         self,
         start: Mapping[str, Any],
-        followers: dict[int, Follower],
+        followers: dict[int, PartitionFollower],
         target: Mapping[int, int] | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """How far a stream that stands at `start` can read now, but not beyond `target`.
+        """Return the position up to which a stream at `start` can read, at most `target`.
 
-        Raises SourceError.
+        A log that ends before `start` was truncated by an unclean election or a restore: the
+        stream reads it again from its beginning, as the next incarnation.
 
-        A log that ends before `start` has lost its end, in an unclean election or a restore: it is
-        read again from its beginning, as the next incarnation.
+        Raises:
+            SourceError: no server answers.
         """
-        # One that nobody leads now has not been forgotten: it would be read again from 0.
+        # A partition without a leader keeps its position; else the stream would read it from 0.
         found = dict(start)
         with self._client() as client:
             for number in client.led():
@@ -75,43 +76,45 @@ class BrokerLog:
     def read(
         self, partition: int, start: int, end: int, incarnation: int = 0
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a range of offsets. Raises SourceError."""
-        decoder = Decoder(self._options.wanted(start, end), partition, incarnation)
+        """Read a range of offsets. Raises SourceError."""
+        decoder = Decoder(self._options.selection(start, end), partition, incarnation)
         with self._client() as client:
             yield from rows_of(self._chunks(client, partition, start, end), decoder)
 
-    def _chunks(self, client: Client, partition: int, offset: int, end: int) -> Iterator[Chunk]:
+    def _chunks(
+        self, client: TopicClient, partition: int, offset: int, end: int
+    ) -> Iterator[Chunk]:
         empty = 0
-        while offset < end and empty < EMPTY_ANSWERS:
-            answer = client.fetch(partition, offset)
-            if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                # The log's beginning has moved on; the end cannot have, it is below what was there.
+        while offset < end and empty < EMPTY_RESPONSES:
+            response = client.fetch(partition, offset)
+            if response.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                # Retention moved the log's start; the end of the range existed when it was planned.
                 begin = client.bounds(partition).start
                 if begin <= offset:
                     return
                 offset = begin
                 continue
-            raw = answer.records or b""
-            found = walk(raw)
+            raw = response.records or b""
+            found = walk_batches(raw)
             empty = 0 if found.spans else empty + 1
-            spans = committed(found.spans, answer.aborted_transactions or ())
+            spans = committed(found.spans, response.aborted_transactions or ())
             yield Chunk(raw, spans)
             offset = max(offset, found.next_offset)
             if found.fault is not None:
-                behind = next_whole(raw, found.end + 1, offset)
+                behind = find_whole_batch(raw, found.end + 1, offset)
                 yield Chunk(b"", problem=self._problem(partition, offset, found.fault, behind))
                 if behind is None:
                     return
                 offset = read_header(raw, behind).base_offset
 
     def _problem(self, partition: int, offset: int, fault: str, behind: int | None) -> Problem:
-        left_out = "one batch is" if behind is not None else "the rest of the range is"
+        skipped = "one batch was" if behind is not None else "the rest of the range was"
         where = f"{self._options.topic}-{partition} of {self._options.bootstrap}"
-        return Problem(offset, f"{where}, offset {offset}: {fault}; {left_out} left out")
+        return Problem(offset, f"{where}, offset {offset}: {fault}; {skipped} skipped")
 
 
-def committed(spans: Sequence[Span], aborted: Sequence[AbortedTransaction]) -> list[Span]:
-    """Without the batches of aborted transactions, which a server lists and sends all the same."""
+def committed(spans: Sequence[BatchSpan], aborted: Sequence[AbortedTransaction]) -> list[BatchSpan]:
+    """Drop the batches of aborted transactions: Fetch sends them, with a list of transactions."""
     if not aborted:
         return list(spans)
     begins = sorted((each.first_offset, each.producer_id) for each in aborted)

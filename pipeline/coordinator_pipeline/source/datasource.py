@@ -1,8 +1,8 @@
 """Spark's Python data source `coordinator_log`: `spark.read.format("coordinator_log")`.
 
-One input partition is one log partition and a range of its offsets, fixed when the read is planned.
-What holds those offsets is looked for again by whoever reads: files may have been rolled, compacted
-or deleted since.
+An input partition is a range of offsets of one log partition, fixed when Spark plans the read. The
+task that reads it looks for the segments again: the server may have rolled, compacted or deleted
+files since.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from coordinator_pipeline.records_schema import spark_ddl
 from coordinator_pipeline.source.broker import BrokerLog
 from coordinator_pipeline.source.directory import DirectoryLog
-from coordinator_pipeline.source.options import RANGES_VIEW, Options, parse
-from coordinator_pipeline.source.stream import Follower, Position
+from coordinator_pipeline.source.options import RANGES_VIEW, Options, parse_options
+from coordinator_pipeline.source.stream_position import PartitionFollower, Position
 
 NAME = "coordinator_log"
 RANGES: Final = pa.schema(
@@ -34,7 +34,7 @@ RANGES: Final = pa.schema(
         ("incarnation", pa.int32()),
     ]
 )
-"""Of the view `ranges`: what is to be read, a row for each log partition that has anything."""
+"""The columns of the view `ranges`: a row for each log partition that has new offsets."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class OffsetRange(InputPartition):
 
 @dataclass
 class RangeList(InputPartition):
-    """All ranges, which the view `ranges` has as rows: one task lists them."""
+    """All ranges: one task returns them as the rows of the view `ranges`."""
 
     ranges: list[OffsetRange]
 
@@ -59,38 +59,38 @@ class CoordinatorLog(DataSource):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
-        self._options = parse(options)
+        self._options = parse_options(options)
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is to be called with."""
+        """Return the name for `format`."""
         return NAME
 
     def schema(self) -> str:
-        """The columns of `records`, or those asked for; of the view `ranges` its own."""
+        """Return the selected columns of `records`, or those of the view `ranges`."""
         return spark_ddl(RANGES if self._options.view == RANGES_VIEW else self._options.schema)
 
     def reader(self, schema: Any) -> "LogReader":
-        """Reads once."""
+        """Return the reader of a batch query."""
         return LogReader(self._options)
 
     def streamReader(self, schema: Any) -> "LogStreamReader":  # noqa: N802 - Spark's name
-        """Reads on and on."""
+        """Return the reader of a stream."""
         return LogStreamReader(self._options)
 
 
 class LogReader(DataSourceReader):
-    """Reads the log as it is when the read is planned."""
+    """Reads the offsets that exist when Spark plans the query."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One range for each log partition that has records; an empty one if none has."""
+        """Return a range for each log partition with records, or one empty range."""
         return _planned(self._options, self.ranges()) or [OffsetRange(-1, 0, 0)]
 
     def ranges(self) -> list[OffsetRange]:
-        """What there is to read now. Raises SourceError."""
+        """Return the ranges that can be read now. Raises SourceError."""
         log = open_log(self._options)
         ranges: list[OffsetRange] = []
         for number in log.partitions():
@@ -102,38 +102,38 @@ class LogReader(DataSourceReader):
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a range."""
+        """Read the rows of a range."""
         return _rows(self._options, partition)
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what has been added since the last micro-batch."""
+    """Reads the records appended since the last micro-batch."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._log = open_log(options)
-        self._followers: dict[int, Follower] = {}
+        self._followers: dict[int, PartitionFollower] = {}
         self._target: dict[int, int] | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Stop at what is there now.
+        """Fix the end of the stream to the current end of the log.
 
-        A source without this has one batch, which may be an old one that was cut off.
+        Without this method Spark runs one micro-batch, which may only repeat an interrupted one.
         """
         numbers = self._log.partitions()
         self._target = {number: self._log.bounds(number)[1] for number in numbers}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Before everything, or what `startingOffsets` says."""
+        """Return the beginning, or the offsets of `startingOffsets`."""
         starting = self._options.starting or {}
         return {str(number): Position(offset).form() for number, offset in starting.items()}
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802
-        """How far each partition can be read now."""
+        """Return the position up to which each log partition can be read now."""
         return self._log.latest(start, self._followers, self._target)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """One range for each log partition that has something new."""
+        """Return a range for each log partition with new records."""
         ranges: list[OffsetRange] = []
         for name, form in end.items():
             before, after = Position.of(start.get(name)), Position.of(form)
@@ -145,12 +145,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _planned(self._options, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a range."""
+        """Read the rows of a range."""
         return _rows(self._options, partition)
 
 
 def open_log(options: Options) -> DirectoryLog | BrokerLog:
-    """The log that the options name."""
+    """Open the log that the options name."""
     return DirectoryLog(options) if options.bootstrap is None else BrokerLog(options)
 
 

@@ -1,5 +1,5 @@
-"""What a user can do wrong with the source."""
+"""The error of the data source."""
 
 
 class SourceError(ValueError):
-    """Options or a directory that cannot be read as a log; the text says what was expected."""
+    """The log cannot be read; the text names the option or file and says what was expected."""

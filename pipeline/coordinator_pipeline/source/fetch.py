@@ -1,7 +1,7 @@
-"""A small blocking client of Metadata, ListOffsets and Fetch, for any Kafka since 1.0.
+"""A blocking client of Metadata, ListOffsets and Fetch, for any Kafka since 1.0.
 
-Spark's Kafka connector leaves internal topics out without a word, and so cannot read
-`__consumer_offsets`; and it would need jars that are not on PyPI.
+Spark's Kafka connector silently excludes internal topics, so it cannot read `__consumer_offsets`;
+it also needs jars that are not on PyPI.
 """
 
 import socket
@@ -34,7 +34,7 @@ METADATA_VERSION: Final = 4
 TIMEOUT_SECONDS: Final = 30.0
 ATTEMPTS: Final = 3
 FETCH_BYTES: Final = 8 * 1024 * 1024
-MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 512 * 1024 * 1024
 EARLIEST: Final = -2
 LATEST: Final = -1
 CLIENT_ID: Final = "coordinator-pipeline"
@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 
 class Connection:
-    """One connection; requests are answered one after the other."""
+    """A connection with one request in flight."""
 
     def __init__(self, address: Address) -> None:
         """Connect; raises OSError."""
@@ -53,24 +53,26 @@ class Connection:
         self._correlation_id = 0
 
     def close(self) -> None:
-        """Close it."""
+        """Close the socket."""
         self._socket.close()
 
     def call(self, api_key: ApiKey, version: int, request: Any) -> Any:
-        """Send a request and read its answer. Raises OSError, Malformed."""
+        """Send a request and read its response. Raises OSError, Malformed."""
         self._correlation_id += 1
         header = request_header(api_key, version, self._correlation_id, CLIENT_ID)
         self._socket.sendall(framed(header + request_encoder(api_key, version)(request)))
         size = int.from_bytes(self._read(4), "big", signed=True)
-        if not 0 <= size <= MAX_ANSWER_BYTES:
-            raise Malformed(f"an answer of {size} bytes")
-        answer = self._read(size)
+        if not 0 <= size <= MAX_RESPONSE_BYTES:
+            raise Malformed(f"a response of {size} bytes")
+        response = self._read(size)
         correlation_id, begin = read_response_header(
-            answer, 0, size, api_key=api_key, api_version=version
+            response, 0, size, api_key=api_key, api_version=version
         )
         if correlation_id != self._correlation_id:
-            raise Malformed(f"an answer to request {correlation_id}, not {self._correlation_id}")
-        return response_decoder(api_key, version)(answer, begin, size)
+            raise Malformed(
+                f"a response to request {correlation_id}, expected {self._correlation_id}"
+            )
+        return response_decoder(api_key, version)(response, begin, size)
 
     def _read(self, size: int) -> bytes:
         received = bytearray()
@@ -83,20 +85,20 @@ class Connection:
 
 
 class Bounds(NamedTuple):
-    """Offsets of a partition: the first, and the one behind the last that may be read."""
+    """Offsets of a partition: the first, and the one after the last readable."""
 
     start: int
     end: int
 
 
 @dataclass
-class Client:
-    """Reads one topic; connects when it needs to, and again when a leader has moved."""
+class TopicClient:
+    """Reads one topic; connects on demand, and again after a leader has moved."""
 
     bootstrap: str
     topic: str
     isolation: int = 0
-    """0 read_uncommitted, 1 read_committed."""
+    """The isolation level of Fetch: 0 read_uncommitted, 1 read_committed."""
     _numbers: list[int] = field(default_factory=list)
     _leaders: dict[int, Address] = field(default_factory=dict)
     _connections: dict[Address, Connection] = field(default_factory=dict)
@@ -108,23 +110,26 @@ class Client:
         self._connections.clear()
 
     def partitions(self) -> list[int]:
-        """The partitions of the topic. Raises SourceError."""
+        """Return the partitions of the topic. Raises SourceError."""
         self._learn_leaders()
         return self._numbers
 
     def led(self) -> list[int]:
-        """Those that have a leader now. Raises SourceError."""
+        """Return the partitions that have a leader. Raises SourceError."""
         self._learn_leaders()
         return sorted(self._leaders)
 
     def bounds(self, partition: int) -> Bounds:
-        """Where the log of a partition begins and ends. Raises SourceError."""
+        """Return the bounds of a partition's log. Raises SourceError."""
         return Bounds(self._offset_at(partition, EARLIEST), self._offset_at(partition, LATEST))
 
     def fetch(self, partition: int, offset: int, max_wait_ms: int = 500) -> PartitionData:
-        """Batches from an offset on; waits a while for the first. Raises SourceError.
+        """Fetch batches from an offset on; waits up to `max_wait_ms` for the first.
 
-        The first batch may begin before `offset`, and the last one may be cut off.
+        The first batch may begin before `offset`, and the last one may be truncated.
+
+        Raises:
+            SourceError: no leader answers.
         """
         request = FetchRequest(
             replica_id=-1,
@@ -146,12 +151,12 @@ class Client:
             ],
         )
 
-        def ask(connection: Connection) -> PartitionData:
-            answer = connection.call(ApiKey.FETCH, FETCH_VERSION, request)
-            found: PartitionData = answer.responses[0].partitions[0]
+        def send(connection: Connection) -> PartitionData:
+            response = connection.call(ApiKey.FETCH, FETCH_VERSION, request)
+            found: PartitionData = response.responses[0].partitions[0]
             return found
 
-        return self._of_leader(partition, ask, (ErrorCode.OFFSET_OUT_OF_RANGE,))
+        return self._call_leader(partition, send, (ErrorCode.OFFSET_OUT_OF_RANGE,))
 
     def _offset_at(self, partition: int, timestamp: int) -> int:
         request = ListOffsetsRequest(
@@ -167,19 +172,19 @@ class Client:
             ],
         )
 
-        def ask(connection: Connection) -> Any:
-            answer = connection.call(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
-            return answer.topics[0].partitions[0]
+        def send(connection: Connection) -> Any:
+            response = connection.call(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
+            return response.topics[0].partitions[0]
 
-        return int(self._of_leader(partition, ask).offset)
+        return int(self._call_leader(partition, send).offset)
 
-    def _of_leader(
+    def _call_leader(
         self,
         partition: int,
-        ask: Callable[[Connection], Result],
+        send: Callable[[Connection], Result],
         expected: tuple[ErrorCode, ...] = (),
     ) -> Result:
-        """What the partition's leader answers; it may have moved, so a few are asked."""
+        """Send a request to the partition's leader; retry with new metadata if it has moved."""
         last = "no leader"
         for _ in range(ATTEMPTS):
             if partition not in self._leaders:
@@ -188,35 +193,35 @@ class Client:
             if address is None:
                 continue
             try:
-                answer: Any = ask(self._connect(address))
+                response: Any = send(self._connect(address))
             except (OSError, Malformed, IndexError) as error:
                 last = f"{address[0]}:{address[1]}: {error}"
                 self._forget(address)
                 continue
-            if answer.error_code in (ErrorCode.NONE, *expected):
-                return answer  # type: ignore[no-any-return]
-            last = ErrorCode(answer.error_code).name
+            if response.error_code in (ErrorCode.NONE, *expected):
+                return response  # type: ignore[no-any-return]
+            last = ErrorCode(response.error_code).name
             self._leaders.clear()
         raise SourceError(f"bootstrap {self.bootstrap}: {self.topic}-{partition}: {last}")
 
     def _learn_leaders(self) -> None:
-        """Ask the first bootstrap address that answers who leads what."""
+        """Read the leaders from the first bootstrap address that answers."""
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=self.topic)], allow_auto_topic_creation=False
         )
         failures = []
         for address in addresses(self.bootstrap):
             try:
-                answer = self._connect(address).call(ApiKey.METADATA, METADATA_VERSION, request)
+                response = self._connect(address).call(ApiKey.METADATA, METADATA_VERSION, request)
             except (OSError, Malformed) as error:
                 self._forget(address)
                 failures.append(f"{address[0]}:{address[1]}: {error}")
                 continue
-            topic = answer.topics[0]
+            topic = response.topics[0]
             if topic.error_code:
                 code = ErrorCode(topic.error_code).name
                 raise SourceError(f"bootstrap {self.bootstrap}: topic {self.topic}: {code}")
-            nodes = {node.node_id: (node.host, node.port) for node in answer.brokers}
+            nodes = {node.node_id: (node.host, node.port) for node in response.brokers}
             self._numbers = sorted(found.partition_index for found in topic.partitions)
             self._leaders = {
                 found.partition_index: nodes[found.leader_id]
@@ -239,10 +244,10 @@ class Client:
 
 
 def addresses(bootstrap: str) -> list[Address]:
-    """The addresses in `host:port,host:port`.
+    """Parse addresses from `host:port,host:port`.
 
     Raises:
-        SourceError: one of them is not an address.
+        SourceError: an address has another form.
     """
     found = []
     for part in bootstrap.split(","):

@@ -1,4 +1,4 @@
-"""The options of `coordinator_log`, checked."""
+"""Parses and checks the options of `coordinator_log`."""
 
 import json
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from coordinator_pipeline.decode.decoder import VIEWS, Wanted
+from coordinator_pipeline.decode.decoder import VIEWS, Selection
 from coordinator_pipeline.records_schema import RECORDS, select
 from coordinator_pipeline.source.errors import SourceError
-from coordinator_pipeline.source.listing import DEFAULT_TOPIC
+from coordinator_pipeline.source.segments import DEFAULT_TOPIC
 
 RANGES_VIEW: Final = "ranges"
 EARLIEST: Final = "earliest"
@@ -21,34 +21,34 @@ ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to read; exactly one of `path` and `bootstrap` is there."""
+    """The parsed options; exactly one of `path` and `bootstrap` is set."""
 
     path: Path | None = None
     """A data directory, of a coordinator-server or a broker."""
     bootstrap: str | None = None
-    """host:port, several with commas between them."""
+    """Comma-separated `host:port`."""
     topic: str = DEFAULT_TOPIC
     schema: pa.Schema = RECORDS
     view: str = "all"
     starting: Mapping[int, int] | None = None
-    """First offset by log partition; a partition that is missing is read from its beginning."""
+    """First offset by log partition; other partitions are read from their beginning."""
     ending: Mapping[int, int] | None = None
-    """Offset to stop before by log partition; likewise. For batches only."""
+    """Offset to stop before, by log partition; batch queries only."""
     past_high_watermark: bool = False
-    """Whether to read what a broker's own file of high watermarks does not cover yet."""
+    """Whether to read beyond the high watermarks in a broker's checkpoint file."""
     isolation: str = ISOLATIONS[0]
-    """Of Fetch; the records of aborted transactions are rows too unless it is read_committed."""
+    """The isolation of Fetch; read_committed omits records of aborted transactions."""
 
-    def wanted(self, start: int, end: int | None) -> Wanted:
-        """The same for a range of one partition."""
-        return Wanted(self.schema, self.view, start, end)
+    def selection(self, start: int, end: int | None) -> Selection:
+        """Return the selection for a range of one partition."""
+        return Selection(self.schema, self.view, start, end)
 
 
-def parse(given: Mapping[str, str]) -> Options:
-    """Spark's options, whose names are compared without case.
+def parse_options(given: Mapping[str, str]) -> Options:
+    """Parse Spark's options; their names are case-insensitive.
 
     Raises:
-        SourceError: a value makes no sense, or what is needed is missing.
+        SourceError: an option is missing or has an invalid value.
     """
     options = {name.lower(): value for name, value in given.items()}
     path, bootstrap = options.get("path"), options.get("bootstrap")

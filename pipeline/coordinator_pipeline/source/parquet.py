@@ -1,8 +1,8 @@
-"""The log to Parquet files without a detour over the JVM: Spark's tasks write what they decode.
+"""Copies the log into Parquet files; Spark's Python tasks write the rows that they decode.
 
-Every row that Spark itself writes goes from Arrow to Java objects first, which costs several times
-what decoding does. The files are plain Parquet for everybody, in directories `date=YYYY-MM-DD` as
-Spark would make them. The directory must be one that all executors share, as with `path`.
+Spark's own writer converts every row from Arrow to Java objects first, which takes several times as
+long as decoding. The files are in directories `date=YYYY-MM-DD`, as Spark's writer makes them. All
+executors must share the directory, as with `path`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from coordinator_pipeline.source.datasource import LogReader, OffsetRange, open_log
 from coordinator_pipeline.source.errors import SourceError
-from coordinator_pipeline.source.options import parse
+from coordinator_pipeline.source.options import parse_options
 
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What Spark calls the day of a row without a time."""
+"""Spark's name for a null partition value: the rows without a time."""
 _OPEN_FILES: Final = 64
 
 
@@ -29,13 +29,13 @@ def write_parquet(
     directory: Path,
     ranges: Sequence[OffsetRange] | None = None,
 ) -> int:
-    """Write the log, or some ranges of it, into a new directory; returns how many rows.
+    """Write the log, or some ranges of it, into a new directory; returns the number of rows.
 
     `options` are those of `coordinator_log`. Raises SourceError, FileExistsError.
     """
     given = dict(options)
     if ranges is None:
-        ranges = LogReader(parse(given)).ranges()
+        ranges = LogReader(parse_options(given)).ranges()
     directory.mkdir(parents=True)
     if not ranges:
         return 0
@@ -48,7 +48,7 @@ def write_parquet(
 
 
 def _attempt(options: Mapping[str, str], found: OffsetRange, directory: Path) -> int | str:
-    """Rows, or what is wrong: Spark would tell that in a page of Java's stack."""
+    """Return the number of rows, or an error's text: Spark reports exceptions as Java stacks."""
     try:
         return write_range(options, found, directory)
     except (SourceError, OSError) as error:
@@ -56,11 +56,11 @@ def _attempt(options: Mapping[str, str], found: OffsetRange, directory: Path) ->
 
 
 def write_range(options: Mapping[str, str], found: OffsetRange, directory: Path) -> int:
-    """Write a range of one log partition, a file for each day; each is there when it is whole."""
-    parsed = parse(options)
+    """Write a range of one log partition, a file for each day; a rename completes each file."""
+    parsed = parse_options(options)
     log = open_log(parsed)
     stem = f"part-{found.log_partition:05d}-{found.start:020d}-{found.incarnation}"
-    files = _Files(directory, stem, parsed.schema)
+    files = _DayFiles(directory, stem, parsed.schema)
     rows = 0
     for batch in log.read(found.log_partition, found.start, found.end, found.incarnation):
         for day, of_day in by_day(batch):
@@ -70,7 +70,7 @@ def write_range(options: Mapping[str, str], found: OffsetRange, directory: Path)
     return rows
 
 
-class _Files:
+class _DayFiles:
     """The files of a range, by day."""
 
     def __init__(self, directory: Path, stem: str, schema: pa.Schema) -> None:
@@ -83,7 +83,7 @@ class _Files:
     def write(self, day: str, rows: pa.RecordBatch) -> None:
         """Append rows to the file of their day."""
         if day not in self._open:
-            # Times are what clients and a foreign log say: any number of days.
+            # Clients choose timestamps: a log can have any number of days.
             if len(self._open) >= _OPEN_FILES:
                 self._close()
             target = self._directory / f"date={day}"
@@ -98,7 +98,7 @@ class _Files:
         self._open.clear()
 
     def finish(self) -> None:
-        """All is written: give the files their names."""
+        """Close the files and give them their final names."""
         self._close()
         for path in self._made:
             _unfinished(path).rename(path)
@@ -111,7 +111,7 @@ def _unfinished(path: Path) -> Path:
 def by_day(
     rows: pa.Table | pa.RecordBatch, column: str = "ts"
 ) -> Iterator[tuple[str, pa.Table | pa.RecordBatch]]:
-    """Rows by the day of a time, UTC; nearly always they are of one."""
+    """Group rows by the UTC day of a time column; a batch nearly always has one day."""
     days = pc.cast(rows.column(column), pa.date32())
     for day in pc.unique(days):
         if day.is_valid:

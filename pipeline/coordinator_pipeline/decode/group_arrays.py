@@ -1,7 +1,7 @@
-"""Values of classic groups, many at once: the m-th member of every group in one step.
+"""Decodes the values of classic groups with numpy: one step reads the m-th member of every group.
 
-Versions 0 to 3, which is what Kafka and coordinator-server write; what else there is, is left to
-`plain`. Texts stay where they are, as positions and sizes.
+It decodes versions 0 to 3, which Kafka and coordinator-server write; `row_decoder` decodes the
+others. Texts are not copied: arrays hold their positions and sizes.
 """
 
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from coordinator_protocol.vectors import Bytes, Flags, Ints
+from coordinator_pipeline.decode.byte_arrays import ByteBuffer, Flags, Ints
 
-NEWEST: Final = 3
+NEWEST_VERSION: Final = 3
 
 
-class Texts(NamedTuple):
-    """Where texts or bytes are; a size of -1 is null."""
+class TextSpans(NamedTuple):
+    """Positions and sizes of texts or bytes; a size of -1 is null."""
 
     at: Ints
     size: Ints
@@ -23,9 +23,9 @@ class Texts(NamedTuple):
 
 @dataclass(slots=True)
 class _Cursor:
-    """Reads field after field at many positions; `sound` tells where that made sense."""
+    """Reads the next field at many positions; `sound` marks the values decoded so far."""
 
-    data: Bytes
+    data: ByteBuffer
     at: Ints
     end: Ints
     sound: Flags
@@ -40,57 +40,59 @@ class _Cursor:
         self._to(self.at + 8)
         return found
 
-    def text(self, *, nullable: bool = False) -> Texts:
+    def text(self, *, nullable: bool = False) -> TextSpans:
         return self._sized(self.data.int16(self.at), 2, least=-1 if nullable else 0)
 
-    def blob(self) -> Texts:
+    def blob(self) -> TextSpans:
         return self._sized(self.data.int32(self.at), 4, least=0)
 
-    def _sized(self, size: Ints, width: int, *, least: int) -> Texts:
+    def _sized(self, size: Ints, width: int, *, least: int) -> TextSpans:
         self.sound &= size >= least
         begin = self.at + width
         self._to(begin + np.maximum(size, 0))
-        return Texts(begin, size)
+        return TextSpans(begin, size)
 
     def _to(self, at: Ints) -> None:
         self.sound &= at <= self.end
         self.at = np.where(self.sound, at, 0)
 
 
-class Members(NamedTuple):
-    """Members of all groups, in order; an array or Texts has one element for each."""
+class MemberArrays(NamedTuple):
+    """Members of all groups, in order; an array or TextSpans has one element for each member."""
 
-    member_id: Texts
-    instance_id: Texts
-    client_id: Texts
-    host: Texts
+    member_id: TextSpans
+    instance_id: TextSpans
+    client_id: TextSpans
+    host: TextSpans
     rebalance_timeout: Ints
-    """-1: the record is too old to have one."""
+    """-1 if the version of the value has none."""
     session_timeout: Ints
-    subscription: Texts
-    assignment: Texts
+    subscription: TextSpans
+    assignment: TextSpans
 
 
-class Groups(NamedTuple):
-    """Values of groups, one element for each."""
+class GroupArrays(NamedTuple):
+    """Values of groups; an array has one element for each group."""
 
     version: Ints
-    protocol_type: Texts
+    protocol_type: TextSpans
     generation: Ints
-    protocol: Texts
-    leader: Texts
+    protocol: TextSpans
+    leader: TextSpans
     state_timestamp: Ints
-    """-1: the record is too old to have one."""
+    """-1 if the version of the value has none."""
     member_count: Ints
-    members: Members
+    members: MemberArrays
     sound: Flags
-    """Whether all of it could be read; the others have no members here."""
+    """Whether the whole value was decoded; `members` has those of sound groups alone."""
 
 
-def group_values(data: Bytes, at: Ints, size: Ints) -> Groups:
-    """Reads values at positions, of so many bytes."""
+def read_group_values(data: ByteBuffer, at: Ints, size: Ints) -> GroupArrays:
+    """Decode values at positions `at`, each of `size` bytes."""
     version = data.int16(at)
-    cursor = _Cursor(data, at + 2, at + size, (size >= 2) & (version >= 0) & (version <= NEWEST))
+    cursor = _Cursor(
+        data, at + 2, at + size, (size >= 2) & (version >= 0) & (version <= NEWEST_VERSION)
+    )
     protocol_type, generation = cursor.text(), cursor.int32()
     protocol, leader = cursor.text(nullable=True), cursor.text(nullable=True)
     state = _where(cursor, version >= 2, 8)
@@ -98,20 +100,20 @@ def group_values(data: Bytes, at: Ints, size: Ints) -> Groups:
     cursor.sound &= (count >= 0) & (count <= cursor.end - cursor.at)
     members = _members(cursor, version, count)
     count = np.where(cursor.sound, count, 0)
-    return Groups(
+    return GroupArrays(
         version, protocol_type, generation, protocol, leader, state, count, members, cursor.sound
     )
 
 
 def _where(cursor: _Cursor, there: Flags, width: int) -> Ints:
-    """A number that only some versions have, -1 elsewhere."""
+    """Read a number of `width` bytes where the version has it; -1 elsewhere."""
     before = cursor.at
     found = cursor.int64() if width == 8 else cursor.int32()
     cursor.at = np.where(there, cursor.at, before)
     return np.where(there, found, -1)
 
 
-def _members(groups: _Cursor, version: Ints, count: Ints) -> Members:
+def _members(groups: _Cursor, version: Ints, count: Ints) -> MemberArrays:
     steps = []
     rows = np.flatnonzero(groups.sound & (count > 0))
     number = 0
@@ -125,12 +127,12 @@ def _members(groups: _Cursor, version: Ints, count: Ints) -> Members:
     return _in_order(steps, groups.sound)
 
 
-def _member(cursor: _Cursor, version: Ints) -> Members:
+def _member(cursor: _Cursor, version: Ints) -> MemberArrays:
     member_id = cursor.text()
     instance_id = _instance_id(cursor, version >= 3)
     client_id, host = cursor.text(), cursor.text()
     rebalance_timeout = _where(cursor, version >= 1, 4)
-    return Members(
+    return MemberArrays(
         member_id,
         instance_id,
         client_id,
@@ -142,28 +144,28 @@ def _member(cursor: _Cursor, version: Ints) -> Members:
     )
 
 
-def _instance_id(cursor: _Cursor, there: Flags) -> Texts:
+def _instance_id(cursor: _Cursor, there: Flags) -> TextSpans:
     if there.all():
         return cursor.text(nullable=True)
     before, sound = cursor.at, cursor.sound.copy()
     found = cursor.text(nullable=True)
     cursor.sound = np.where(there, cursor.sound, sound)
     cursor.at = np.where(there, cursor.at, before)
-    return Texts(found.at, np.where(there, found.size, -1))
+    return TextSpans(found.at, np.where(there, found.size, -1))
 
 
-def _in_order(steps: list[tuple[Ints, Members]], sound: Flags) -> Members:
-    """The members of sound groups, group by group."""
+def _in_order(steps: list[tuple[Ints, MemberArrays]], sound: Flags) -> MemberArrays:
+    """Return the members of sound groups, ordered by group."""
     rows = np.concatenate([np.zeros(0, np.int64), *(rows for rows, _ in steps)])
     order = np.argsort(rows, kind="stable")
     order = order[sound[rows[order]]]
     found = [members for _, members in steps]
 
-    def texts(parts: list[Texts]) -> Texts:
+    def texts(parts: list[TextSpans]) -> TextSpans:
         at, size = [part.at for part in parts], [part.size for part in parts]
-        return Texts(_joined(at, order), _joined(size, order))
+        return TextSpans(_joined(at, order), _joined(size, order))
 
-    return Members(
+    return MemberArrays(
         texts([part.member_id for part in found]),
         texts([part.instance_id for part in found]),
         texts([part.client_id for part in found]),

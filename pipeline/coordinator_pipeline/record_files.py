@@ -1,7 +1,7 @@
-"""The files of the table `records`, as this process sees them without a job of Spark's.
+"""Reads and writes the files of the bronze table `records` without a Spark job.
 
-A file has rows of one log partition, one incarnation and one day; its name says which, its footer
-says which offsets. So what a new batch changes is found by looking into few files.
+A file has rows of one log partition, one incarnation and one day, which its name gives; its footer
+gives the offsets. So the keys that a new batch changes are found by reading few files.
 """
 
 import re
@@ -23,16 +23,16 @@ from coordinator_pipeline.source.parquet import write_parquet, write_range
 from coordinator_pipeline.store import RECORDS
 
 SMALL_RANGE: Final = 20_000
-"""So many offsets this process decodes sooner than Spark starts tasks for them."""
+"""This process decodes up to so many offsets faster than Spark starts tasks."""
 SMALL_BYTES: Final = 16 * 1024 * 1024
-"""Files of this size together are best read by one task: then nothing is shuffled."""
+"""The total size of files up to which one task is fastest: it needs no shuffle."""
 PORTION_ROWS: Final = 1_000_000
-"""So many rows this process has in memory at once, or those of one larger file."""
+"""The number of rows that this process holds at once, or those of one larger file."""
 _NAME: Final = re.compile(r"part-(\d+)-(\d+)-(\d+)-\d+\.parquet")
 
 
-class File(NamedTuple):
-    """What is known of a file."""
+class RecordFile(NamedTuple):
+    """A file and the statistics in its footer."""
 
     path: Path
     log_partition: int
@@ -40,20 +40,20 @@ class File(NamedTuple):
     rows: int
     first: int
     last: int
-    """The first and the last log offset in it."""
+    """The first and last log offset in the file."""
     size: int
     times: tuple[datetime, datetime] | None
-    """The first and the last time in it; None if there is none."""
+    """The first and last time in the file; None if it has none."""
     is_damaged: bool
-    """Whether a row in it stands for what could not be read."""
+    """Whether a row of the file reports a problem."""
 
 
-class Bronze:
-    """All files of `records` in an output directory; those of one batch are written here too."""
+class RecordFiles:
+    """The files of `records` in an output directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory / RECORDS
-        self._known: dict[Path, File] = {}
+        self._known: dict[Path, RecordFile] = {}
 
     def write(
         self,
@@ -61,8 +61,8 @@ class Bronze:
         options: dict[str, str],
         ranges: Sequence[OffsetRange],
         batch: int,
-    ) -> list[File]:
-        """Write ranges of the log as a batch, in the place of what that batch had."""
+    ) -> list[RecordFile]:
+        """Write ranges of the log as a batch; replaces the files of that batch."""
         target = self._directory / f"batch={batch}"
         shutil.rmtree(target, ignore_errors=True)
         self._known = {p: known for p, known in self._known.items() if target not in p.parents}
@@ -72,13 +72,13 @@ class Bronze:
             target.mkdir(parents=True)
             for found in ranges:
                 write_range(options, found, target)
-        return self._look(target.glob("date=*/part-*.parquet"))
+        return self._described(target.glob("date=*/part-*.parquet"))
 
-    def files(self) -> list[File]:
-        """All files, as there are now."""
-        return self._look(self._directory.glob("batch=*/date=*/part-*.parquet"))
+    def files(self) -> list[RecordFile]:
+        """List all current files."""
+        return self._described(self._directory.glob("batch=*/date=*/part-*.parquet"))
 
-    def _look(self, paths: Iterable[Path]) -> list[File]:
+    def _described(self, paths: Iterable[Path]) -> list[RecordFile]:
         found = []
         for path in sorted(paths):
             if path not in self._known:
@@ -87,7 +87,7 @@ class Bronze:
         return found
 
 
-def _file(path: Path) -> File:
+def _file(path: Path) -> RecordFile:
     match = _NAME.fullmatch(path.name)
     assert match is not None
     footer = pq.read_metadata(path)
@@ -99,7 +99,7 @@ def _file(path: Path) -> File:
     when = [one for one in _statistics(footer, "ts") if one.has_min_max]
     times = (min(one.min for one in when), max(one.max for one in when)) if when else None
     partition, incarnation = int(match[1]), int(match[3])
-    return File(
+    return RecordFile(
         path,
         partition,
         incarnation,
@@ -113,14 +113,14 @@ def _file(path: Path) -> File:
 
 
 def _statistics(footer: pq.FileMetaData, column: str) -> list[pq.Statistics]:
-    # Not the place in SCHEMA: here the fields of a struct are columns of their own.
+    # The position differs from SCHEMA: in a footer every field of a struct is a column.
     at = footer.schema.names.index(column)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     return [group.column(at).statistics for group in groups if group.num_rows]
 
 
-def with_holes(files: Sequence[File]) -> list[int]:
-    """Log partitions in which offsets between the first and the last are missing or unreadable."""
+def partitions_with_holes(files: Sequence[RecordFile]) -> list[int]:
+    """Return the log partitions with missing or unreadable offsets between first and last."""
     found = []
     for number in sorted({one.log_partition for one in files}):
         mine = [one for one in files if one.log_partition == number and one.rows]
@@ -131,25 +131,25 @@ def with_holes(files: Sequence[File]) -> list[int]:
     return found
 
 
-def of_partitions(files: Sequence[File], numbers: Iterable[int]) -> list[File]:
-    """The files of some log partitions."""
+def files_of_partitions(files: Sequence[RecordFile], numbers: Iterable[int]) -> list[RecordFile]:
+    """Select the files of some log partitions."""
     wanted = set(numbers)
     return [one for one in files if one.log_partition in wanted]
 
 
-def of_times(files: Sequence[File], begin: datetime, end: datetime) -> list[File]:
-    """The files that may have rows from one time to before another."""
+def files_of_times(files: Sequence[RecordFile], begin: datetime, end: datetime) -> list[RecordFile]:
+    """Select the files that may have rows from `begin` to before `end`."""
     return [one for one in files if one.times and one.times[0] < end and one.times[1] >= begin]
 
 
-def is_small(files: Collection[File]) -> bool:
-    """Whether this process reads them best."""
+def is_small(files: Collection[RecordFile]) -> bool:
+    """Whether one task reads the files fastest."""
     return sum(one.size for one in files) <= SMALL_BYTES
 
 
-def portions(files: Iterable[File]) -> Iterator[list[File]]:
-    """Files of so many rows together that this process may have all of them in memory."""
-    found: list[File] = []
+def in_portions(files: Iterable[RecordFile]) -> Iterator[list[RecordFile]]:
+    """Split files into portions whose rows fit into memory."""
+    found: list[RecordFile] = []
     rows = 0
     for one in files:
         if found and rows + one.rows > PORTION_ROWS:
@@ -161,16 +161,18 @@ def portions(files: Iterable[File]) -> Iterator[list[File]]:
         yield found
 
 
-def look(files: Sequence[File], columns: list[str], where: ds.Expression | None = None) -> pa.Table:
-    """Some columns of the rows of some files, read by this process."""
+def read_rows(
+    files: Sequence[RecordFile], columns: list[str], where: ds.Expression | None = None
+) -> pa.Table:
+    """Read columns of the rows of some files in this process."""
     if not files:
         return pa.table({name: pa.array([], SCHEMA.field(name).type) for name in columns})
     paths = [str(one.path) for one in files]
     return ds.dataset(paths, schema=SCHEMA, format="parquet").to_table(columns, filter=where)
 
 
-def read(spark: SparkSession, files: Sequence[File]) -> DataFrame:
-    """The rows of some files, without those that a newer incarnation has made void."""
+def read_frame(spark: SparkSession, files: Sequence[RecordFile]) -> DataFrame:
+    """Return the rows of some files that no newer incarnation has made void."""
     if not files:
         return spark.createDataFrame([], spark_ddl())
     rows = spark.read.schema(spark_ddl()).parquet(*[str(one.path) for one in files])
@@ -180,8 +182,8 @@ def read(spark: SparkSession, files: Sequence[File]) -> DataFrame:
     return rows
 
 
-def valid(files: Sequence[File]) -> ds.Expression:
-    """What holds for rows that no newer incarnation in some files has made void."""
+def is_current(files: Sequence[RecordFile]) -> ds.Expression:
+    """Return a filter for rows that no newer incarnation in the files has made void."""
     found = ds.scalar(value=True)
     for number, incarnation, begin in _cuts(files):
         void = (ds.field("log_partition") == number) & (ds.field("incarnation") < incarnation)
@@ -189,8 +191,8 @@ def valid(files: Sequence[File]) -> ds.Expression:
     return found
 
 
-def _cuts(files: Sequence[File]) -> Iterator[tuple[int, int, int]]:
-    """Partition, incarnation and first offset of those that made older records void."""
+def _cuts(files: Sequence[RecordFile]) -> Iterator[tuple[int, int, int]]:
+    """Return partition, incarnation and first offset of incarnations after the first."""
     begins: dict[tuple[int, int], int] = {}
     for one in files:
         if one.incarnation and one.rows:

@@ -1,4 +1,4 @@
-"""Bytes of segment files, read without trusting that they stay as long as they were."""
+"""Reads bytes of segment files, which may shrink at any time."""
 
 import os
 from struct import Struct
@@ -7,14 +7,14 @@ from typing import Final, NamedTuple
 from coordinator_protocol.batch import HEADER_BYTES, LOG_OVERHEAD
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""Read at once; some hundred thousand records."""
+"""The size of one read: a few hundred thousand records."""
 _STARTS = Struct(">qi").unpack_from
 _DELTA = Struct(">i").unpack_from
 _DELTA_AT: Final = 23
 
 
-class Unreadable(OSError):
-    """The disk, or whatever the file is on, does not give what is in it."""
+class SegmentReadError(OSError):
+    """The operating system could not read a segment file."""
 
     def __init__(self, error: OSError, descriptor: int, at: int) -> None:
         super().__init__(error.errno, error.strerror)
@@ -23,20 +23,20 @@ class Unreadable(OSError):
 
 
 def read_at(descriptor: int, at: int, size: int) -> bytes:
-    """Up to `size` bytes from a position; fewer only where the file ends. Raises Unreadable."""
+    """Read `size` bytes from a position, or up to the end of the file. Raises SegmentReadError."""
     data = b""
     try:
         while len(data) < size and (more := os.pread(descriptor, size - len(data), at + len(data))):
             data += more
     except OSError as error:
-        raise Unreadable(error, descriptor, at + len(data)) from None
+        raise SegmentReadError(error, descriptor, at + len(data)) from None
     return data
 
 
-def skip_to(descriptor: int, offset: int, at: int = 0) -> int:
-    """Position of the first batch from `at` on that ends at or behind an offset.
+def find_batch(descriptor: int, offset: int, at: int = 0) -> int:
+    """Find the first batch from position `at` on that ends at or after an offset.
 
-    Only lengths and offsets are looked at: damage ends the way, for a thorough reader to judge.
+    The search reads lengths and offsets only and stops at damage, which `range_reader` reports.
     """
     size = os.fstat(descriptor).st_size
     while size - at >= HEADER_BYTES:
@@ -56,19 +56,19 @@ def skip_to(descriptor: int, offset: int, at: int = 0) -> int:
     return at
 
 
-class Tail(NamedTuple):
-    """How far the way from batch to batch leads."""
+class SegmentTail(NamedTuple):
+    """The last batch that the lengths of batches lead to."""
 
     next_offset: int
-    """The offset behind the last batch."""
+    """The offset after the last batch."""
     last: int
-    """Where that batch begins; 0 if there is none."""
+    """The position of that batch; 0 if there is none."""
     end: int
-    """Where it ends: before the end of the file if something else follows."""
+    """The position after it: before the end of the file if something else follows."""
 
 
-def find_tail(descriptor: int, next_offset: int, at: int = 0) -> Tail:
-    """Follow the lengths of batches from a position on, trusting them; nothing else is read."""
+def find_tail(descriptor: int, next_offset: int, at: int = 0) -> SegmentTail:
+    """Follow the lengths of batches from a position on, without checking checksums."""
     size, last = os.fstat(descriptor).st_size, 0
     while size - at >= HEADER_BYTES:
         buffer = read_at(descriptor, at, min(CHUNK_BYTES, size - at))
@@ -77,11 +77,11 @@ def find_tail(descriptor: int, next_offset: int, at: int = 0) -> Tail:
             base_offset, length = _STARTS(buffer, position)
             behind = at + position + LOG_OVERHEAD + length
             if length < HEADER_BYTES - LOG_OVERHEAD or behind > size:
-                return Tail(next_offset, last, at + position)
+                return SegmentTail(next_offset, last, at + position)
             last = at + position
             next_offset = base_offset + _DELTA(buffer, position + _DELTA_AT)[0] + 1
             position = behind - at
         if position == 0:
             break
         at += position
-    return Tail(next_offset, last, at)
+    return SegmentTail(next_offset, last, at)

@@ -1,4 +1,4 @@
-"""Columns of `records` from records that were found with numpy; only those that are asked for."""
+"""Builds Arrow columns of `records` from record arrays, and only the selected ones."""
 
 from collections.abc import Callable
 from functools import cached_property, lru_cache
@@ -7,40 +7,37 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from coordinator_pipeline.decode import arrow
-from coordinator_pipeline.decode.groups import Groups, Texts, group_values
-from coordinator_pipeline.decode.plain import assigned_of, history_text, topics_of
+from coordinator_pipeline.decode import arrow_arrays
+from coordinator_pipeline.decode.byte_arrays import Flags, Ints
+from coordinator_pipeline.decode.group_arrays import GroupArrays, TextSpans, read_group_values
+from coordinator_pipeline.decode.offset_arrays import (
+    OffsetKeyArrays,
+    OffsetValueArrays,
+    read_offset_keys,
+    read_offset_values,
+)
+from coordinator_pipeline.decode.record_arrays import HeaderArrays, RecordArrays, find_headers
+from coordinator_pipeline.decode.row_decoder import assigned_of, history_text, topics_of
 from coordinator_pipeline.records_schema import HISTORY_KIND, MEMBER
 from coordinator_protocol.batch import NO_PRODUCER_ID
 from coordinator_protocol.errors import Malformed
-from coordinator_protocol.vectors import (
-    Flags,
-    Headers,
-    Ints,
-    Offsets,
-    Places,
-    Records,
-    find_headers,
-    offset_places,
-    offset_values,
-)
 
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 NO_KIND: Final = -1
-"""Of markers and of records whose key is null or shorter than a kind."""
+"""The kind of markers and of records whose key is null or shorter than two bytes."""
 
 
-class Columns:
-    """The columns of some records; rows that are not `sound` have nonsense in them."""
+class RecordColumns:
+    """Builds the columns of records; rows that are not `sound` hold arbitrary values."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: RecordArrays) -> None:
         self._records = records
         data, size = records.data, records.key_size
         attributes = records.of_batch("attributes")
         self._transactional = (attributes & TRANSACTIONAL) != 0
         control: Flags = (attributes & CONTROL) != 0
-        # As everywhere: what has no producer belongs to no transaction.
+        # A record without a producer belongs to no transaction, whatever the attributes say.
         self._has_producer = records.of_batch("producer_id") != NO_PRODUCER_ID
         self.control: Flags = control & self._has_producer
         kind = np.where((size >= 2) & ~self.control, data.int16(records.key_at), NO_KIND)
@@ -69,25 +66,25 @@ class Columns:
             sound &= ~_repeats(records, self._headers)
         return sound
 
-    # --- what is read of the records, once ---
+    # --- parts of the records, decoded on first use ---
 
     @cached_property
     def _offset_rows(self) -> Ints:
         return np.flatnonzero(self._is_offset)
 
     @cached_property
-    def _places(self) -> Places:
+    def _places(self) -> OffsetKeyArrays:
         records, rows = self._records, self._offset_rows
-        return offset_places(records.data, records.key_at[rows], records.key_size[rows])
+        return read_offset_keys(records.data, records.key_at[rows], records.key_size[rows])
 
     @cached_property
     def _offset_value_rows(self) -> Ints:
         return np.flatnonzero(self._is_offset & self._value)
 
     @cached_property
-    def _offsets(self) -> Offsets:
+    def _offsets(self) -> OffsetValueArrays:
         records, rows = self._records, self._offset_value_rows
-        return offset_values(records.data, records.value_at[rows], records.value_size[rows])
+        return read_offset_values(records.data, records.value_at[rows], records.value_size[rows])
 
     @cached_property
     def _group_rows(self) -> Ints:
@@ -105,9 +102,9 @@ class Columns:
         return np.flatnonzero(self._is_group & self._value)
 
     @cached_property
-    def _groups(self) -> Groups:
+    def _groups(self) -> GroupArrays:
         records, rows = self._records, self._group_value_rows
-        return group_values(records.data, records.value_at[rows], records.value_size[rows])
+        return read_group_values(records.data, records.value_at[rows], records.value_size[rows])
 
     @cached_property
     def _history_rows(self) -> Ints:
@@ -121,9 +118,9 @@ class Columns:
 
     @cached_property
     def _histories(self) -> list[str | None]:
-        """The JSON of histories, None for a tombstone and for what cannot be read."""
+        """The histories as JSON; None for a tombstone and for a malformed value."""
         records, rows = self._records, self._history_rows
-        raws = arrow.blobs(records.data, records.value_at[rows], records.value_size[rows])
+        raws = arrow_arrays.blobs(records.data, records.value_at[rows], records.value_size[rows])
         return [None if raw is None else _history_text(raw) for raw in raws.to_pylist()]
 
     def _histories_sound(self) -> Flags:
@@ -134,18 +131,18 @@ class Columns:
         return sound
 
     @cached_property
-    def _headers(self) -> Headers:
+    def _headers(self) -> HeaderArrays:
         return find_headers(self._records)[0]
 
     # --- columns ---
 
     def build(self, schema: pa.Schema, identity: dict[str, int]) -> pa.RecordBatch:
-        """The columns of a schema, which is a part of RECORDS."""
+        """Build the columns of a schema, a subset of RECORDS; `identity` has the constant ones."""
         columns = []
         for field in schema:
             if field.name in identity:
                 values = np.full(len(self.kind), identity[field.name], np.int64)
-                columns.append(arrow.numbers(values, field.type))
+                columns.append(arrow_arrays.numbers(values, field.type))
             else:
                 columns.append(self._column(field.name, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -158,24 +155,24 @@ class Columns:
         return pa.nulls(len(self.kind), kind)
 
     def _of_record(self, name: str, kind: pa.DataType) -> pa.Array | None:
-        """A column that has to do with the record as such."""
+        """Build a column that records of all kinds have."""
         records = self._records
         match name:
             case "log_offset":
-                return arrow.numbers(records.offset, kind)
+                return arrow_arrays.numbers(records.offset, kind)
             case "ts":
-                return arrow.times(records.timestamp, kind)
+                return arrow_arrays.times(records.timestamp, kind)
             case "kind":
-                return arrow.numbers(self.kind, kind, self.kind != NO_KIND)
+                return arrow_arrays.numbers(self.kind, kind, self.kind != NO_KIND)
             case "tombstone":
                 return pa.array(~self._value)
             case "bytes":
                 size = np.maximum(records.key_size, 0) + np.maximum(records.value_size, 0)
-                return arrow.numbers(size, kind)
+                return arrow_arrays.numbers(size, kind)
             case "headers":
                 return self._header_maps(kind)
             case "producer_id" | "producer_epoch":
-                return arrow.numbers(records.of_batch(name), kind, self._has_producer)
+                return arrow_arrays.numbers(records.of_batch(name), kind, self._has_producer)
             case "is_txn":
                 return pa.array(self._transactional & self._has_producer)
             case "is_control":
@@ -188,21 +185,21 @@ class Columns:
                 return self._raw(records.value_at, records.value_size)
             case "value_version":
                 known = self._value & (self._is_offset | self._is_group)
-                return arrow.numbers(
+                return arrow_arrays.numbers(
                     np.where(known, records.data.int16(records.value_at), 0), kind, known
                 )
             case "group_id":
                 size = records.data.int16(records.key_at + 2)
                 known = self.sound & self._is_known
-                return arrow.texts(records.data, records.key_at + 4, size, known)
+                return arrow_arrays.texts(records.data, records.key_at + 4, size, known)
         return None
 
     def _of_offset(self, name: str, kind: pa.DataType) -> pa.Array | None:
-        """A column of committed offsets."""
+        """Build a column of committed offsets."""
         rows = self._offset_value_rows
         match name:
             case "topic":
-                where = Texts(self._places.topic_at, self._places.topic_size)
+                where = TextSpans(self._places.topic_at, self._places.topic_size)
                 return self._texts(self._offset_rows, where)
             case "partition":
                 return self._numbers(self._offset_rows, self._places.partition, kind)
@@ -212,7 +209,7 @@ class Columns:
                 epoch = self._offsets.leader_epoch
                 return self._numbers(rows, epoch, kind, none=-1)
             case "metadata":
-                where = Texts(self._offsets.metadata_at, self._offsets.metadata_size)
+                where = TextSpans(self._offsets.metadata_at, self._offsets.metadata_size)
                 return self._texts(rows, where)
             case "commit_ts":
                 return self._times(rows, self._offsets.commit_timestamp, kind)
@@ -221,11 +218,11 @@ class Columns:
             case "topic_id":
                 at, valid = self._spread(rows, self._offsets.topic_id_at)
                 size = np.where(at >= 0, 16, -1)
-                return arrow.blobs(self._records.data, at, size, valid & self.sound)
+                return arrow_arrays.blobs(self._records.data, at, size, valid & self.sound)
         return None
 
     def _of_group(self, name: str, kind: pa.DataType) -> pa.Array | None:
-        """A column of groups."""
+        """Build a column of groups and of rebalance histories."""
         rows = self._group_value_rows
         match name:
             case "protocol_type":
@@ -249,7 +246,7 @@ class Columns:
         return None
 
     def _spread(self, rows: Ints, values: Ints) -> tuple[Ints, Flags]:
-        """Values at some rows: all rows, and where there is one."""
+        """Spread values of `rows` over all rows; the flags mark the rows with a value."""
         count = len(self.kind)
         if len(rows) == count and count == len(np.flatnonzero(rows == np.arange(count))):
             return values, np.ones(count, bool)
@@ -264,16 +261,16 @@ class Columns:
         spread, valid = self._spread(rows, values)
         if none is not None:
             valid = valid & (spread != none)
-        return arrow.numbers(spread, kind, valid & self.sound)
+        return arrow_arrays.numbers(spread, kind, valid & self.sound)
 
     def _times(self, rows: Ints, values: Ints, kind: pa.DataType) -> pa.Array:
         spread, valid = self._spread(rows, values)
-        return arrow.times(spread, kind, valid & self.sound)
+        return arrow_arrays.times(spread, kind, valid & self.sound)
 
-    def _texts(self, rows: Ints, where: Texts) -> pa.Array:
+    def _texts(self, rows: Ints, where: TextSpans) -> pa.Array:
         at, valid = self._spread(rows, where.at)
         size, _ = self._spread(rows, where.size)
-        return arrow.texts(self._records.data, at, size, valid & self.sound)
+        return arrow_arrays.texts(self._records.data, at, size, valid & self.sound)
 
     def _control_type(self) -> pa.Array:
         if not self.control.any():
@@ -283,11 +280,11 @@ class Columns:
         return pa.array(np.where(commits, "commit", "abort"), pa.string(), mask=~known)
 
     def _raw(self, at: Ints, size: Ints) -> pa.Array:
-        """Keys or values of what is not decoded."""
+        """Copy the keys or values of records of unknown kinds."""
         undecoded = ~(self._is_known | self.control)
         if not undecoded.any():
             return pa.nulls(len(undecoded), pa.binary())
-        return arrow.blobs(self._records.data, at, size, undecoded)
+        return arrow_arrays.blobs(self._records.data, at, size, undecoded)
 
     def _header_maps(self, kind: pa.DataType) -> pa.Array:
         records = self._records
@@ -295,12 +292,14 @@ class Columns:
             return pa.nulls(len(records.headers), kind)
         found = self._headers
         keep = self.sound[found.record]
-        found = Headers(*(column[keep] for column in found))
+        found = HeaderArrays(*(column[keep] for column in found))
         counts = np.bincount(found.record, minlength=len(records.headers))
-        names = arrow.texts(records.data, found.name_at, found.name_size)
-        values = arrow.texts(records.data, found.value_at, found.value_size)
-        ends = arrow.list_ends(counts)
-        return pa.MapArray.from_arrays(ends, names, values, kind, mask=arrow.mask(counts > 0))
+        names = arrow_arrays.texts(records.data, found.name_at, found.name_size)
+        values = arrow_arrays.texts(records.data, found.value_at, found.value_size)
+        ends = arrow_arrays.list_ends(counts)
+        return pa.MapArray.from_arrays(
+            ends, names, values, kind, mask=arrow_arrays.mask(counts > 0)
+        )
 
     def _members(self, kind: pa.DataType) -> pa.Array:
         rows, groups = self._group_value_rows, self._groups
@@ -310,29 +309,29 @@ class Columns:
         if dropped.any():
             of_group = np.repeat(np.arange(len(rows)), groups.member_count)
             values = values.filter(pa.array(~dropped[of_group]))
-        mask = arrow.mask(valid & self.sound)
-        return pa.ListArray.from_arrays(arrow.list_ends(count), values, kind, mask=mask)
+        mask = arrow_arrays.mask(valid & self.sound)
+        return pa.ListArray.from_arrays(arrow_arrays.list_ends(count), values, kind, mask=mask)
 
     def _member_structs(self) -> pa.Array:
         members, data = self._groups.members, self._records.data
         timeout = members.rebalance_timeout
         return pa.StructArray.from_arrays(
             [
-                *(arrow.texts(data, *where) for where in members[:4]),
-                arrow.numbers(timeout, pa.int32(), timeout != -1),
-                arrow.numbers(members.session_timeout, pa.int32()),
-                _decoded(arrow.blobs(data, *members.subscription), _topics, MEMBER[6].type),
-                _decoded(arrow.blobs(data, *members.assignment), _assigned, MEMBER[7].type),
+                *(arrow_arrays.texts(data, *where) for where in members[:4]),
+                arrow_arrays.numbers(timeout, pa.int32(), timeout != -1),
+                arrow_arrays.numbers(members.session_timeout, pa.int32()),
+                _decoded(arrow_arrays.blobs(data, *members.subscription), _topics, MEMBER[6].type),
+                _decoded(arrow_arrays.blobs(data, *members.assignment), _assigned, MEMBER[7].type),
             ],
             fields=list(MEMBER),
         )
 
 
-def _repeats(records: Records, headers: Headers) -> Flags:
-    """Records two of whose headers have the same name, of which only one can be in a map."""
+def _repeats(records: RecordArrays, headers: HeaderArrays) -> Flags:
+    """Mark records with two headers of the same name: a map holds only the last."""
     repeats = np.zeros(len(records.headers), bool)
     if len(headers.record):
-        names = arrow.blobs(records.data, headers.name_at, headers.name_size)
+        names = arrow_arrays.blobs(records.data, headers.name_at, headers.name_size)
         codes = names.dictionary_encode().indices.to_numpy(zero_copy_only=False)
         both = np.sort(headers.record * (int(codes.max()) + 1) + codes)
         same = both[1:][both[1:] == both[:-1]]
@@ -347,23 +346,23 @@ def _history_text(raw: bytes) -> str | None:
         return None
 
 
-_KEPT: Final = 10_000
-_LARGEST_KEPT: Final = 1024
-"""Bytes of what is kept decoded, which may take ten times as many: a hundred MiB altogether."""
-_kept_topics: Final = lru_cache(_KEPT)(topics_of)
-_kept_assigned: Final = lru_cache(_KEPT)(assigned_of)
+_CACHE_ENTRIES: Final = 10_000
+_LARGEST_CACHED: Final = 1024
+"""Larger values are not cached: 10,000 entries of ten times this size are 100 MiB."""
+_cached_topics: Final = lru_cache(_CACHE_ENTRIES)(topics_of)
+_cached_assigned: Final = lru_cache(_CACHE_ENTRIES)(assigned_of)
 
 
 def _topics(raw: bytes) -> Any:
-    return _kept_topics(raw) if len(raw) <= _LARGEST_KEPT else topics_of(raw)
+    return _cached_topics(raw) if len(raw) <= _LARGEST_CACHED else topics_of(raw)
 
 
 def _assigned(raw: bytes) -> Any:
-    return _kept_assigned(raw) if len(raw) <= _LARGEST_KEPT else assigned_of(raw)
+    return _cached_assigned(raw) if len(raw) <= _LARGEST_CACHED else assigned_of(raw)
 
 
 def _decoded(raws: pa.Array, decode: Callable[[bytes], Any], kind: pa.DataType) -> pa.Array:
-    """What clients sent to each other, decoded once for each different one."""
+    """Decode subscriptions or assignments, each distinct value once."""
     encoded = raws.dictionary_encode()
     distinct = pa.array([decode(raw) for raw in encoded.dictionary.to_pylist()], kind)
     return distinct.take(encoded.indices)

@@ -1,53 +1,62 @@
-"""What a batch of new records changes: the groups and the ten minutes that are made again.
+"""Finds the groups and ten-minute windows whose rows a batch of new records changes.
 
 A group changes with its own records; with a marker, which ends the transactions of its producer;
-with a newer incarnation of its log partition, which makes older records void; and its lag with a
-later end of a topic in a minute.
+with a newer incarnation of its log partition, which makes older records void; and, for its lag,
+with a later end offset of a topic in a minute in which the group commits.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from coordinator_pipeline.bronze import File, look, of_partitions, portions
 from coordinator_pipeline.end_offsets import EndOffset
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from coordinator_pipeline.record_files import (
+    RecordFile,
+    files_of_partitions,
+    in_portions,
+    read_rows,
+)
 
 WINDOW_SECONDS: Final = 600
-"""Of `hot_partitions`."""
+"""The length of a window of `hot_partitions`."""
 COLUMNS: Final = ["group_id", "log_partition", "ts"]
 
 
 def window_of(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The begin of each time's window, in seconds since 1970."""
+    """Return the start of each time's window, in seconds since 1970."""
     begins = pc.floor_temporal(times, WINDOW_SECONDS, "second", calendar_based_origin=False)
     return pc.cast(begins, pa.timestamp("s", tz="UTC")).cast(pa.int64())
 
 
+def window_bounds(windows: Collection[int]) -> tuple[datetime, datetime]:
+    """Return the start of the first window and the end of the last; without windows, the epoch."""
+    begins = [datetime.fromtimestamp(at, UTC) for at in windows or (0,)]
+    return min(begins), max(begins) + timedelta(seconds=WINDOW_SECONDS)
+
+
 @dataclass
-class Touched:
-    """Keys of rows that are made again."""
+class ChangedKeys:
+    """Keys of the table rows that a batch changes."""
 
     groups: set[str] = field(default_factory=set)
     windows: set[int] = field(default_factory=set)
-    """Begin of each, in seconds since 1970."""
+    """Starts of windows, in seconds since 1970."""
     partitions: set[int] = field(default_factory=set)
-    """Of the log, in which the groups are."""
+    """The log partitions of the groups."""
 
     def add(self, rows: pa.Table) -> None:
-        """Take in rows with COLUMNS."""
+        """Add the keys of rows, which have COLUMNS."""
         self.partitions.update(pc.unique(rows["log_partition"]).to_pylist())
         self.groups.update(pc.unique(rows["group_id"].drop_null()).to_pylist())
         self.windows.update(pc.unique(window_of(rows["ts"].drop_null())).to_pylist())
 
     def table(self, batch: int) -> pa.Table:
-        """For the table `touched`."""
+        """Return the rows of the table `touched`."""
         keys = [("group", key) for key in sorted(self.groups)]
         keys += [("window", str(key)) for key in sorted(self.windows)]
         return pa.table(
@@ -59,18 +68,18 @@ class Touched:
         )
 
 
-def touched_by(
-    new: Sequence[File], everything: Sequence[File], ends: Iterable[EndOffset]
-) -> Touched:
-    """What new files and new ends of topics change among all files, the new ones included."""
-    found = Touched()
-    for some in portions(new):
-        found.add(look(some, COLUMNS))
+def find_changed_keys(
+    new: Sequence[RecordFile], everything: Sequence[RecordFile], ends: Iterable[EndOffset]
+) -> ChangedKeys:
+    """Find the keys that new files and end offsets change; `everything` includes the new files."""
+    found = ChangedKeys()
+    for some in in_portions(new):
+        found.add(read_rows(some, COLUMNS))
     old = set(everything) - set(new)
     if old:
         for files, where in (*_ended(new, everything), *_void(new, old)):
-            for some in portions(files):
-                found.add(look(some, COLUMNS, where))
+            for some in in_portions(files):
+                found.add(read_rows(some, COLUMNS, where))
     for group, number in _behind(everything, ends):
         found.groups.add(group)
         found.partitions.add(number)
@@ -78,28 +87,32 @@ def touched_by(
 
 
 def _ended(
-    new: Sequence[File], everything: Sequence[File]
-) -> Iterator[tuple[list[File], ds.Expression]]:
-    """Records of transactions that a marker in the new files may have ended."""
-    markers = look(new, ["log_partition", "producer_id"], ds.field("is_control"))
+    new: Sequence[RecordFile], everything: Sequence[RecordFile]
+) -> Iterator[tuple[list[RecordFile], ds.Expression]]:
+    """Select the records of transactions that a marker in the new files may end."""
+    markers = read_rows(new, ["log_partition", "producer_id"], ds.field("is_control"))
     for number in pc.unique(markers["log_partition"]).to_pylist():
         mine = markers.filter(pc.equal(markers["log_partition"], number))
         producers = pc.unique(mine["producer_id"])
         where = ds.field("is_txn") & ds.field("producer_id").isin(producers)
-        yield of_partitions(everything, [number]), where
+        yield files_of_partitions(everything, [number]), where
 
 
-def _void(new: Sequence[File], old: Iterable[File]) -> Iterator[tuple[list[File], ds.Expression]]:
-    """Records that a newer incarnation in the new files has made void."""
+def _void(
+    new: Sequence[RecordFile], old: Iterable[RecordFile]
+) -> Iterator[tuple[list[RecordFile], ds.Expression]]:
+    """Select the records that a newer incarnation in the new files makes void."""
     for one in new:
         if one.incarnation and one.rows:
             where = ds.field("log_offset") >= one.first
             older = [each for each in old if each.incarnation < one.incarnation]
-            yield of_partitions(older, [one.log_partition]), where
+            yield files_of_partitions(older, [one.log_partition]), where
 
 
-def _behind(everything: Sequence[File], ends: Iterable[EndOffset]) -> Iterator[tuple[str, int]]:
-    """Groups that commit in the minute of a new end or later, and their log partitions."""
+def _behind(
+    everything: Sequence[RecordFile], ends: Iterable[EndOffset]
+) -> Iterator[tuple[str, int]]:
+    """Find groups that commit in or after the minute of a new end, and their log partitions."""
     first: dict[tuple[str, int], datetime] = {}
     for ts, topic, partition, _, _ in ends:
         minute = ts.replace(second=0, microsecond=0)
@@ -111,8 +124,8 @@ def _behind(everything: Sequence[File], ends: Iterable[EndOffset]) -> Iterator[t
     where = (ds.field("ts") >= begin) & ds.field("topic").isin(topics)
     keys = ["group_id", "log_partition", "topic", "partition"]
     late = [one for one in everything if one.times and one.times[1] >= begin.as_py()]
-    for some in portions(late):
-        rows = look(some, [*keys, "ts"], where)
+    for some in in_portions(late):
+        rows = read_rows(some, [*keys, "ts"], where)
         for row in rows.group_by(keys).aggregate([("ts", "max")]).to_pylist():
             since = first.get((row["topic"], row["partition"]))
             if since is not None and row["ts_max"] >= since and row["group_id"] is not None:

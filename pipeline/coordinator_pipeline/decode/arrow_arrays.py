@@ -1,10 +1,10 @@
-"""Positions and numbers to Arrow arrays."""
+"""Converts numpy arrays of positions and numbers into Arrow arrays."""
 
 import numpy as np
 import pyarrow as pa
 
-from coordinator_pipeline.decode.plain import EARLIEST_MS, LATEST_MS
-from coordinator_protocol.vectors import Bytes, Flags, Ints
+from coordinator_pipeline.decode.byte_arrays import ByteBuffer, Flags, Ints
+from coordinator_pipeline.decode.row_decoder import EARLIEST_MS, LATEST_MS
 
 
 def _bitmap(valid: Flags) -> pa.Buffer:
@@ -12,13 +12,13 @@ def _bitmap(valid: Flags) -> pa.Buffer:
 
 
 def numbers(values: Ints, kind: pa.DataType, valid: Flags | None = None) -> pa.Array:
-    """Numbers, null where not `valid`."""
+    """Convert numbers; null where not `valid`."""
     mask = None if valid is None or valid.all() else ~valid
     return pa.array(values.astype(kind.to_pandas_dtype(), copy=False), kind, mask=mask)
 
 
 def times(millis: Ints, kind: pa.DataType, valid: Flags | None = None) -> pa.Array:
-    """Times; null for -1 and outside of what a calendar has."""
+    """Convert milliseconds; null for -1 and outside EARLIEST_MS to LATEST_MS."""
     known = (millis != -1) & (millis >= EARLIEST_MS) & (millis <= LATEST_MS)
     if valid is not None:
         known &= valid
@@ -26,10 +26,10 @@ def times(millis: Ints, kind: pa.DataType, valid: Flags | None = None) -> pa.Arr
     return pa.array(micros, pa.int64(), mask=None if known.all() else ~known).cast(kind)
 
 
-def blobs(data: Bytes, at: Ints, size: Ints, valid: Flags | None = None) -> pa.Array:
-    """Bytes at positions; null where the size is negative or not `valid`.
+def blobs(data: ByteBuffer, at: Ints, size: Ints, valid: Flags | None = None) -> pa.Array:
+    """Copy the bytes at positions; null where the size is negative or not `valid`.
 
-    Those of one size are copied in one go: texts of a log have few different sizes.
+    All values of one size are copied in one step: the texts of a log have few different sizes.
     """
     valid = size >= 0 if valid is None else valid & (size >= 0)
     size = np.where(valid, size, 0)
@@ -51,8 +51,8 @@ def blobs(data: Bytes, at: Ints, size: Ints, valid: Flags | None = None) -> pa.A
     return pa.Array.from_buffers(pa.binary(), len(at), buffers)
 
 
-def texts(data: Bytes, at: Ints, size: Ints, valid: Flags | None = None) -> pa.Array:
-    """Texts at positions; what is no UTF-8 becomes replacement characters, as elsewhere."""
+def texts(data: ByteBuffer, at: Ints, size: Ints, valid: Flags | None = None) -> pa.Array:
+    """Decode the texts at positions; invalid UTF-8 becomes replacement characters."""
     found = blobs(data, at, size, valid)
     try:
         return found.cast(pa.string())
@@ -63,12 +63,12 @@ def texts(data: Bytes, at: Ints, size: Ints, valid: Flags | None = None) -> pa.A
 
 
 def list_ends(counts: Ints) -> pa.Array:
-    """The offsets of a list array whose lists have so many elements."""
+    """Return the offsets of a list array from the number of elements of each list."""
     ends = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=ends[1:])
     return pa.array(ends)
 
 
 def mask(valid: Flags) -> pa.Array | None:
-    """What list arrays take for their nulls."""
+    """Return the null mask that Arrow's list arrays take."""
     return None if valid.all() else pa.array(~valid)

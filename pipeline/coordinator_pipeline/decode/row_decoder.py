@@ -1,6 +1,7 @@
-"""One record at a time, over protocol/: for what the vectorised decoder leaves, and its reference.
+"""Decodes one record at a time with `coordinator_protocol`.
 
-A row is a dict by column name; columns that are missing in it are null.
+The decoder uses it for records that the numpy code does not decode; tests compare both. A row is a
+dict by column name; missing columns are null.
 """
 
 import json
@@ -31,18 +32,18 @@ _as_json: Final = json.JSONEncoder(ensure_ascii=False).encode
 _HISTORY: Final = HISTORY_KIND.to_bytes(2, "big")
 
 EARLIEST_MS: Final = -62_104_060_800_000
-"""Year 2; Python cannot tell the first days of year 1 in every time zone."""
+"""Year 2: Python has no first days of year 1 in every time zone."""
 LATEST_MS: Final = 253_370_764_799_999
-"""The end of year 9998, likewise."""
+"""The end of year 9998, for the same reason."""
 
 
 def micros(millis: int) -> int | None:
-    """A time for Arrow; None for -1, which is no time, and for what no calendar has."""
+    """Convert milliseconds for Arrow; None for -1 and outside EARLIEST_MS to LATEST_MS."""
     return None if millis == -1 or not EARLIEST_MS <= millis <= LATEST_MS else millis * 1000
 
 
 def record_row(record: LogRecord) -> Row:
-    """The row of a record; one that cannot be decoded has a `problem`."""
+    """Decode a record into a row; the row has a `problem` if the key or value is malformed."""
     row: Row = {
         "log_offset": record.offset,
         "ts": micros(record.timestamp),
@@ -102,7 +103,7 @@ def _history(raw_key: bytes, raw_value: bytes | None) -> Row:
 
 
 def history_text(raw: bytes) -> str:
-    """The history of a rebalance as JSON text. Raises Malformed."""
+    """Convert a rebalance history value to JSON text. Raises Malformed."""
     return _as_json(history_form(decode_history(raw)))
 
 
@@ -143,7 +144,7 @@ def _member(member: MemberMetadata) -> Row:
 
 
 def topics_of(subscription: bytes) -> list[str] | None:
-    """The topics a member subscribes to; None if the bytes are not the consumer protocol's."""
+    """Decode a member's topics; None if the bytes do not follow the consumer protocol."""
     try:
         return subscribed_topics(subscription)
     except Malformed:
@@ -151,7 +152,7 @@ def topics_of(subscription: bytes) -> list[str] | None:
 
 
 def assigned_of(assignment: bytes) -> list[Row] | None:
-    """What a member was assigned; None if the bytes are not the consumer protocol's."""
+    """Decode a member's assignment; None if the bytes do not follow the consumer protocol."""
     try:
         partitions: Mapping[str, Sequence[int]] = decode_assignment(assignment).partitions
     except Malformed:
@@ -160,6 +161,6 @@ def assigned_of(assignment: bytes) -> list[Row] | None:
 
 
 def rows_to_arrow(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as Arrow; what the schema does not have is left out."""
+    """Convert rows to Arrow; columns that the schema does not have are dropped."""
     columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

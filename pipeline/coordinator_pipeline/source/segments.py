@@ -1,7 +1,7 @@
-"""The directories of a log and their segments, as they are now and while they change.
+"""Lists the partitions of a log and opens their segments while a server changes them.
 
-A segment may be rolled, compacted away or deleted between any two looks. So whoever reads opens all
-segments of a range first and looks again: what is open can be read whatever happens to its name.
+A server may roll, compact or delete a segment at any time. So `open_segments` opens all segments
+of a partition and lists the names again: open files stay readable whatever happens to their names.
 """
 
 import os
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from coordinator_pipeline.source.errors import SourceError
-from coordinator_pipeline.source.files import Unreadable, find_tail
+from coordinator_pipeline.source.segment_bytes import SegmentReadError, find_tail
 
 DEFAULT_TOPIC: Final = "__consumer_offsets"
 _SEGMENT: Final = re.compile(r"(\d{20})\.log(\.swap|\.cleaned)?")
 _ATTEMPTS: Final = 50
 _PAUSE_SECONDS: Final = 0.02
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-"""A broker's file of high watermarks; a coordinator-server writes none."""
+"""A broker's file of high watermarks; coordinator-server writes none."""
 
 
 class Segment(NamedTuple):
-    """A segment that is open for reading."""
+    """A segment file that is open for reading."""
 
     base_offset: int
     path: Path
@@ -32,12 +32,12 @@ class Segment(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes in it now."""
+        """The current size of the file in bytes."""
         return os.fstat(self.descriptor).st_size
 
 
 def partitions_of(directory: Path, topic: str = DEFAULT_TOPIC) -> list[int]:
-    """The log partitions in a data directory.
+    """Return the log partitions in a data directory.
 
     Raises:
         SourceError: the directory is missing, may not be read, or has no partition of the topic.
@@ -53,22 +53,22 @@ def partitions_of(directory: Path, topic: str = DEFAULT_TOPIC) -> list[int]:
     form = re.compile(re.escape(topic) + r"-(\d+)")
     numbers = [int(match[1]) for name in names if (match := form.fullmatch(name))]
     if not numbers:
-        raise SourceError(_nothing(directory, topic, names))
+        raise SourceError(_no_partitions(directory, topic, names))
     return sorted(numbers)
 
 
-def _nothing(directory: Path, topic: str, names: list[str]) -> str:
-    what = f"path {str(directory)!r}: no directories {topic}-N in it"
+def _no_partitions(directory: Path, topic: str, names: list[str]) -> str:
+    found = f"path {str(directory)!r}: no directories {topic}-N in it"
     if any(_SEGMENT.fullmatch(name) for name in names):
-        return f"{what}, but segments: expected the directory above, with all partitions"
+        return f"{found}, but segments: expected the directory above, with all partitions"
     others = [name for name in names if re.fullmatch(r".+-\d+", name)]
     if others:
-        return f"{what}, but of other topics such as {others[0]}: expected a coordinator's log"
-    return f"{what}: expected the data directory of a coordinator or a broker"
+        return f"{found}, but of other topics such as {others[0]}: expected a coordinator's log"
+    return f"{found}: expected the data directory of a coordinator or a broker"
 
 
 def high_watermarks(directory: Path, topic: str = DEFAULT_TOPIC) -> dict[int, int]:
-    """Up to which offset a broker's partitions are replicated; empty where no file says so.
+    """Read the high watermark of each partition; empty if there is no such file.
 
     The format is Kafka's OffsetCheckpointFile: version 0, a count, `topic partition offset` lines.
     """
@@ -86,16 +86,16 @@ def high_watermarks(directory: Path, topic: str = DEFAULT_TOPIC) -> dict[int, in
 
 @contextmanager
 def open_segments(directory: Path) -> Iterator[list[Segment]]:
-    """All segments of a partition, in order, of one moment. Closed at the end.
+    """Open a consistent set of a partition's segments, in order; the block's end closes them.
 
     Raises:
-        SourceError: the directory is gone or may not be read, or its segments keep changing; or
+        SourceError: the directory is missing or may not be read, its segments keep changing, or
             one of them cannot be read within the block.
     """
     segments = _open_unchanged(directory)
     try:
         yield segments
-    except Unreadable as error:
+    except SegmentReadError as error:
         paths = {segment.descriptor: segment.path for segment in segments}
         where = f"{paths.get(error.descriptor, directory)}, position {error.at}"
         raise SourceError(f"{where}: {error.strerror}") from None
@@ -122,7 +122,7 @@ def _open_unchanged(directory: Path) -> list[Segment]:
             return opened
         _close(opened)
         time.sleep(_PAUSE_SECONDS)
-    raise SourceError(f"{directory}: its segments changed at each of {_ATTEMPTS} looks")
+    raise SourceError(f"{directory}: its segments changed during each of {_ATTEMPTS} attempts")
 
 
 def _close(segments: list[Segment]) -> None:
@@ -142,10 +142,11 @@ def _names(directory: Path) -> list[str]:
 
 
 def _current(directory: Path, names: list[str]) -> list[tuple[int, str]]:
-    """Which files are the log.
+    """Select the files that make up the log.
 
-    A `.cleaned` is unfinished. A `.swap` is whole and takes the place of the segments in its range,
-    whose names may be gone already; unless it is part of a swap that a `.cleaned` shows unfinished.
+    A `.cleaned` file is unfinished. A `.swap` file is complete and replaces the segments in its
+    range, which may be deleted already; except if a `.cleaned` file shows that the server has not
+    finished writing that group of segments.
     """
     of_kind: dict[str, dict[int, str]] = {"": {}, ".swap": {}, ".cleaned": {}}
     for name in names:

@@ -1,14 +1,20 @@
-"""Reads a range of offsets of one partition's segments, round what is damaged."""
+"""Reads a range of offsets from a partition's segments, and skips and reports damage."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from coordinator_pipeline.decode.batches import LARGEST_DELTA, Span, is_whole, next_whole, walk
+from coordinator_pipeline.decode.batches import (
+    LARGEST_DELTA,
+    BatchSpan,
+    find_whole_batch,
+    is_whole_batch,
+    walk_batches,
+)
 from coordinator_pipeline.decode.decoder import Decoder
-from coordinator_pipeline.source.files import CHUNK_BYTES, find_tail, read_at, skip_to
-from coordinator_pipeline.source.listing import Segment
+from coordinator_pipeline.source.segment_bytes import CHUNK_BYTES, find_batch, find_tail, read_at
+from coordinator_pipeline.source.segments import Segment
 from coordinator_protocol.batch import HEADER_BYTES, batch_length
 
 
@@ -16,22 +22,22 @@ class Problem(NamedTuple):
     """Bytes that are no batches."""
 
     offset: int
-    """The first one that is missing."""
+    """The first missing offset."""
     text: str
 
 
 class Chunk(NamedTuple):
-    """Batches, or one problem between them."""
+    """Batches of a segment, or one problem between them."""
 
     buffer: bytes
-    spans: Sequence[Span] = ()
+    spans: Sequence[BatchSpan] = ()
     problem: Problem | None = None
     position: int = 0
-    """Where in its file the bytes are."""
+    """The position of the buffer in its file."""
 
 
 def rows_of(chunks: Iterable[Chunk], decoder: Decoder) -> Iterator[pa.RecordBatch]:
-    """The rows of chunks in their order; a problem is a row too."""
+    """Decode chunks in their order; a problem becomes a row too."""
     for chunk in chunks:
         if chunk.problem is not None:
             yield decoder.problem(*chunk.problem)
@@ -42,10 +48,10 @@ def rows_of(chunks: Iterable[Chunk], decoder: Decoder) -> Iterator[pa.RecordBatc
 
 
 def read_range(segments: Sequence[Segment], start: int, end: int | None) -> Iterator[Chunk]:
-    """The batches that hold offsets from `start` to before `end`; None is all that are whole.
+    """Read the batches with offsets from `start` to before `end`; None means the end of the log.
 
-    Batches at the borders may hold others too. What follows the last whole batch of the last
-    segment is still being written, or was torn: it is left out.
+    Batches at the borders may hold other offsets too. Bytes after the last whole batch of the last
+    segment are an unfinished or torn append and are ignored.
     """
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else None
@@ -59,11 +65,11 @@ def read_range(segments: Sequence[Segment], start: int, end: int | None) -> Iter
 
 def _of_segment(segment: Segment, start: int, end: int | None, *, is_last: bool) -> Iterator[Chunk]:
     size = segment.size
-    at = skip_to(segment.descriptor, start) if start > segment.base_offset else 0
+    at = find_batch(segment.descriptor, start) if start > segment.base_offset else 0
     next_offset = segment.base_offset
     while at < size and (end is None or next_offset < end):
         buffer = _enough(segment, at, size)
-        found = walk(buffer, 0, next_offset, segment.base_offset + LARGEST_DELTA)
+        found = walk_batches(buffer, 0, next_offset, segment.base_offset + LARGEST_DELTA)
         spans = found.spans if end is None else _before(found.spans, end)
         if spans:
             yield Chunk(buffer, spans, position=at)
@@ -79,7 +85,7 @@ def _of_segment(segment: Segment, start: int, end: int | None, *, is_last: bool)
 
 
 def _enough(segment: Segment, at: int, size: int) -> bytes:
-    """A chunk, or as much as the batch at a position says it has."""
+    """Read a chunk, or the whole batch at a position if it is larger."""
     buffer = read_at(segment.descriptor, at, min(CHUNK_BYTES, size - at))
     if len(buffer) >= HEADER_BYTES:
         length = batch_length(buffer)
@@ -88,8 +94,8 @@ def _enough(segment: Segment, at: int, size: int) -> bytes:
     return buffer
 
 
-def _before(spans: Sequence[Span], end: int) -> Sequence[Span]:
-    """Those that begin before an offset."""
+def _before(spans: Sequence[BatchSpan], end: int) -> Sequence[BatchSpan]:
+    """Drop the batches that begin at or after an offset."""
     if not spans or spans[-1].header.base_offset < end:
         return spans
     return [span for span in spans if span.header.base_offset < end]
@@ -98,24 +104,24 @@ def _before(spans: Sequence[Span], end: int) -> Sequence[Span]:
 def _behind_damage(
     segment: Segment, at: int, size: int, fault: str | None, next_offset: int, *, is_last: bool
 ) -> tuple[int, Problem | None]:
-    """Where the next whole batch begins, the end of the file if none does, and what to report."""
+    """Return the position of the next whole batch, or the file's size, and the problem."""
     rest = read_at(segment.descriptor, at, size - at)
-    found = next_whole(rest, 1, next_offset)
+    found = find_whole_batch(rest, 1, next_offset)
     if found is None and is_last:
         return size, None
     skipped = len(rest) if found is None else found
-    fault = fault or f"a batch that is cut off after {len(rest)} bytes"
-    text = f"{segment.path}, position {at}: {fault}; {skipped} bytes are left out"
+    fault = fault or f"a batch is cut off after {len(rest)} bytes"
+    text = f"{segment.path}, position {at}: {fault}; {skipped} bytes were skipped"
     return at + skipped, Problem(next_offset, text)
 
 
 def end_of_log(segments: Sequence[Segment]) -> int:
-    """The offset behind the last whole batch."""
+    """Return the offset after the last whole batch."""
     segment = segments[-1]
     tail = find_tail(segment.descriptor, segment.base_offset)
     if tail.end == segment.size:
         last = read_at(segment.descriptor, tail.last, tail.end - tail.last)
-        if not last or is_whole(last, 0, segment.base_offset):
+        if not last or is_whole_batch(last, 0, segment.base_offset):
             return tail.next_offset
     end = segment.base_offset
     for chunk in read_range(segments[-1:], segment.base_offset, None):
