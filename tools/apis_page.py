@@ -1,6 +1,6 @@
 """Prints `docs/apis.md` from the registry of APIs."""
 
-from coordinator_server.api.registry import Api, announced
+from coordinator_server.api.registry import ServedApi, announced
 
 INTRODUCTION = """\
 What ApiVersions announces. A request of another version closes its connection, but for
@@ -29,18 +29,18 @@ def apis_page(note: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def api_name(api: Api) -> str:
+def api_name(api: ServedApi) -> str:
     """The name Kafka gives the API, such as OffsetCommit."""
     return "".join(word.capitalize() for word in api.key.name.split("_"))
 
 
-def versions(api: Api) -> str:
+def versions(api: ServedApi) -> str:
     """The versions as a range."""
     low, high = api.min_version, api.max_version
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _row(api: Api) -> str:
+def _row(api: ServedApi) -> str:
     needs = (
         ""
         if api.operation is None or api.resource is None

@@ -82,7 +82,7 @@ def handle(call: Call, request: OffsetFetchRequest, services: Services) -> None:
         tell = partial(_send, call, services)
         _ask(call, queries[0], request.require_stable, services, tell)
     else:
-        Batch(call, queries, request.require_stable, services)
+        BatchedFetch(call, queries, request.require_stable, services)
 
 
 def express(
@@ -115,7 +115,7 @@ def express(
     return _body(version, [Found(group_id, offsets)])
 
 
-class Batch:
+class BatchedFetch:
     """Asks one group after the other, and writes down what it tells before it asks many more."""
 
     __slots__ = ("_answer", "_call", "_queries", "_require_stable", "_services", "_work")

@@ -34,7 +34,7 @@ class Handling(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class ServedApi:
     """One API: which versions, who serves it, who may ask."""
 
     key: ApiKey
@@ -57,25 +57,25 @@ _GROUP, _TOPIC, _CLUSTER = Resource.GROUP, Resource.TOPIC, Resource.CLUSTER
 _READ, _DESCRIBE, _DELETE = Operation.READ, Operation.DESCRIBE, Operation.DELETE
 
 _ROWS = (
-    Api(ApiKey.PRODUCE, 3, 9, "produce", Operation.WRITE, _TOPIC, may_park=True),
-    Api(ApiKey.FETCH, 4, 12, "fetch", _READ, _TOPIC, may_park=True),
-    Api(ApiKey.LIST_OFFSETS, 1, 10, "list_offsets", _DESCRIBE, _TOPIC),
-    Api(ApiKey.METADATA, 0, 13, "metadata", _DESCRIBE, _TOPIC),
-    Api(ApiKey.OFFSET_COMMIT, 2, 9, "offset_commit", _READ, _GROUP),
-    Api(ApiKey.OFFSET_FETCH, 1, 9, "offset_fetch", _DESCRIBE, _GROUP),
-    Api(ApiKey.FIND_COORDINATOR, 0, 6, "find_coordinator", _DESCRIBE, _GROUP),
-    Api(ApiKey.JOIN_GROUP, 0, 9, "join_group", _READ, _GROUP, may_park=True),
-    Api(ApiKey.HEARTBEAT, 0, 4, "heartbeat", _READ, _GROUP),
-    Api(ApiKey.LEAVE_GROUP, 0, 5, "leave_group", _READ, _GROUP),
-    Api(ApiKey.SYNC_GROUP, 0, 5, "sync_group", _READ, _GROUP, may_park=True),
-    Api(ApiKey.DESCRIBE_GROUPS, 0, 6, "describe_groups", _DESCRIBE, _GROUP),
-    Api(ApiKey.LIST_GROUPS, 0, 5, "list_groups", _DESCRIBE, _GROUP),
-    Api(ApiKey.API_VERSIONS, 0, 4, "api_versions", before_authentication=True),
-    Api(ApiKey.CREATE_TOPICS, 2, 7, "create_topics", Operation.CREATE, _CLUSTER),
-    Api(ApiKey.DELETE_TOPICS, 1, 6, "delete_topics", _DELETE, _TOPIC),
-    Api(ApiKey.DELETE_GROUPS, 0, 2, "delete_groups", _DELETE, _GROUP),
-    Api(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", _DELETE, _GROUP),
-    Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster", _DESCRIBE, _CLUSTER),
+    ServedApi(ApiKey.PRODUCE, 3, 9, "produce", Operation.WRITE, _TOPIC, may_park=True),
+    ServedApi(ApiKey.FETCH, 4, 12, "fetch", _READ, _TOPIC, may_park=True),
+    ServedApi(ApiKey.LIST_OFFSETS, 1, 10, "list_offsets", _DESCRIBE, _TOPIC),
+    ServedApi(ApiKey.METADATA, 0, 13, "metadata", _DESCRIBE, _TOPIC),
+    ServedApi(ApiKey.OFFSET_COMMIT, 2, 9, "offset_commit", _READ, _GROUP),
+    ServedApi(ApiKey.OFFSET_FETCH, 1, 9, "offset_fetch", _DESCRIBE, _GROUP),
+    ServedApi(ApiKey.FIND_COORDINATOR, 0, 6, "find_coordinator", _DESCRIBE, _GROUP),
+    ServedApi(ApiKey.JOIN_GROUP, 0, 9, "join_group", _READ, _GROUP, may_park=True),
+    ServedApi(ApiKey.HEARTBEAT, 0, 4, "heartbeat", _READ, _GROUP),
+    ServedApi(ApiKey.LEAVE_GROUP, 0, 5, "leave_group", _READ, _GROUP),
+    ServedApi(ApiKey.SYNC_GROUP, 0, 5, "sync_group", _READ, _GROUP, may_park=True),
+    ServedApi(ApiKey.DESCRIBE_GROUPS, 0, 6, "describe_groups", _DESCRIBE, _GROUP),
+    ServedApi(ApiKey.LIST_GROUPS, 0, 5, "list_groups", _DESCRIBE, _GROUP),
+    ServedApi(ApiKey.API_VERSIONS, 0, 4, "api_versions", before_authentication=True),
+    ServedApi(ApiKey.CREATE_TOPICS, 2, 7, "create_topics", Operation.CREATE, _CLUSTER),
+    ServedApi(ApiKey.DELETE_TOPICS, 1, 6, "delete_topics", _DELETE, _TOPIC),
+    ServedApi(ApiKey.DELETE_GROUPS, 0, 2, "delete_groups", _DELETE, _GROUP),
+    ServedApi(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", _DELETE, _GROUP),
+    ServedApi(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster", _DESCRIBE, _CLUSTER),
 )
 
 REGISTRY = {int(api.key): api for api in _ROWS}
@@ -120,7 +120,7 @@ class Later(ABC):
         """Whether the call is served, and answered now or later; False: nothing has happened."""
 
 
-def _import(api: Api) -> ModuleType:
+def _import(api: ServedApi) -> ModuleType:
     return import_module(f"coordinator_server.api.{api.module}")
 
 
@@ -151,7 +151,7 @@ class Route:
         "version",
     )
 
-    def __init__(self, api: Api, version: int) -> None:
+    def __init__(self, api: ServedApi, version: int) -> None:
         module = _import(api)
         self.api = api
         self.api_key = int(api.key)
@@ -192,6 +192,6 @@ def find_route(api_key: int, version: int) -> Route | None:
     return made
 
 
-def announced() -> Sequence[Api]:
+def announced() -> Sequence[ServedApi]:
     """The APIs that ApiVersions announces, by API key."""
     return _ROWS

@@ -15,7 +15,7 @@ Report = Callable[..., None]
 """Called as `report(event, **fields)` for the log."""
 
 
-class Faults(Protocol):
+class FaultInjector(Protocol):
     """Faults injected into requests, for tests of clients."""
 
     def take(self, call: SessionCall) -> ErrorCode | Late | None:
@@ -69,7 +69,7 @@ class SessionContext:
     services: Services
     counters: Counters = field(default_factory=Counters)
     report: Report = _unreported
-    faults: Faults | None = None
+    faults: FaultInjector | None = None
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     lines: LineLimiter = field(init=False)
     """The rate-limited log of events that any client can cause."""

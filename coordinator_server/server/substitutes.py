@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coordinator_server.clock import Clock
-from coordinator_server.net.context import Faults
+from coordinator_server.net.context import FaultInjector
 from coordinator_server.observe.fanout import Observer
 from coordinator_server.ports import Ids
 from coordinator_server.runtime.timers import Timers
@@ -21,6 +21,6 @@ class Substitutes:
     ids: Ids | None = None
     timers: Callable[[asyncio.AbstractEventLoop, Clock], Timers] | None = None
     storage: Storage | None = None
-    faults: Faults | None = None
+    faults: FaultInjector | None = None
     observer: Observer | None = None
     files: Files = SYSTEM_FILES

@@ -24,7 +24,7 @@ from coordinator_protocol.record_headers import NO_HEADERS, PackedHeaders
 _pack_int: Final = Struct(">i").pack
 
 
-class _PrefixDecoder:
+class _HeaderCache:
     """The checksummed part of headers, by number of records: equal within a millisecond."""
 
     __slots__ = ("_last",)
@@ -42,7 +42,7 @@ class _PrefixDecoder:
         return packed
 
 
-_heads: Final = _PrefixDecoder()
+_heads: Final = _HeaderCache()
 
 
 class NewBatch:

@@ -98,7 +98,7 @@ def compile_decoder(
     with source.block("def decode(b, p, end):"):
         source.line("start = p")
         with source.block("try:"):
-            _Writer(source, version, flexible).whole(entity, tails)
+            _DecoderSource(source, version, flexible).whole(entity, tails)
         with source.block("except (IndexError, StructError):"):
             source.line(f"raise Malformed(f'{title} ends early: {{end - start}} bytes') from None")
         with source.block("except Malformed as error:"):
@@ -126,7 +126,7 @@ def compile_sliced_decoder(entity: type[Any], version: int, *, flexible: bool) -
     return source.compile("decode", f"sliced decoder of {title}")
 
 
-class _Writer:
+class _DecoderSource:
     """Writes the statements that read one message.
 
     In the function, `b` is the buffer, `p` the position, `end` where the message has to stop.
@@ -369,7 +369,7 @@ class _Writer:
             self.source.line("p = skip(p, end, size)")
 
 
-class _SlicedWriter(_Writer):
+class _SlicedWriter(_DecoderSource):
     """Writes a generator that counts elements before it reads them, and yields between them."""
 
     def __init__(self, source: Source, version: int, flexible: bool) -> None:

@@ -52,14 +52,14 @@ def _compile(entity: type[Any], version: int, flexible: bool, result: str) -> An
     source.refer("StructError", StructError)
     with source.block("def encode(e):"):
         with source.block("try:"):
-            _Writer(source, version, flexible).whole(entity, result)
+            _EncoderSource(source, version, flexible).whole(entity, result)
         failures = "AttributeError, TypeError, ValueError, StructError"
         with source.block(f"except ({failures}) as error:"):
             source.line(f"raise ValueError(f'{title} cannot be written: {{error}}') from error")
     return source.compile("encode", f"encoder of {title}")
 
 
-class _Writer:
+class _EncoderSource:
     """Writes the statements that write one message.
 
     In the function, `e` is the message and `w` the list of parts, `a` its append. Values of a

@@ -57,7 +57,7 @@ BYTES = Variable("bytes", b"")
 RECORDS = Variable("records", None)
 
 
-class Rule(NamedTuple):
+class FieldRule(NamedTuple):
     """The type and versions (first, last) of a field on the wire; (1, 0) stands for none."""
 
     wire: Wire
@@ -112,7 +112,7 @@ def field(
     `default`: its value where a version does not carry it, by default the wire type's zero value.
     """
     wire = _wire(kind)
-    rule = Rule(
+    rule = FieldRule(
         wire,
         (since, until),
         _range(nullable),
@@ -142,7 +142,7 @@ def layout(entity: type[Any], version: int) -> list[FieldLayout]:
 
 
 def _place(field: "dataclasses.Field[Any]", version: int) -> FieldLayout:
-    rule: Rule = field.metadata["rule"]
+    rule: FieldRule = field.metadata["rule"]
     made = field.default is dataclasses.MISSING
     return FieldLayout(
         field.name,

@@ -9,7 +9,7 @@ from coordinator_protocol.codec import load_api, request_encoder, response_decod
 from coordinator_protocol.frames import FrameSplitter, framed
 from coordinator_protocol.headers import read_response_header, request_header
 from coordinator_server.api import registry
-from coordinator_server.net.context import Faults, SessionContext
+from coordinator_server.net.context import FaultInjector, SessionContext
 from coordinator_server.net.session import Session
 from coordinator_server.observe.counters import Counters
 from coordinator_server.ports import ANONYMOUS, Principal
@@ -58,7 +58,7 @@ class Conversation:
         coordinator: FakeCoordinator | None = None,
         *,
         principal: Principal | None = ANONYMOUS,
-        faults: Faults | None = None,
+        faults: FaultInjector | None = None,
         **config: Any,
     ) -> None:
         self.coordinator = coordinator or FakeCoordinator()

@@ -22,7 +22,7 @@ from coordinator_protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
 )
 from coordinator_protocol.messages.produce import PartitionProduceData, TopicProduceData
-from coordinator_server.api.registry import REGISTRY, Api, announced, find_route
+from coordinator_server.api.registry import REGISTRY, ServedApi, announced, find_route
 from coordinator_server.ports import Operation, Resource
 from tests.support.groups import FakeCoordinator, ask, group_services
 
@@ -68,7 +68,7 @@ APIS = pytest.mark.parametrize("api", announced(), ids=lambda api: api.key.name)
 
 
 @APIS
-def test_every_announced_version_has_a_route_and_no_other(api: Api) -> None:
+def test_every_announced_version_has_a_route_and_no_other(api: ServedApi) -> None:
     for version in range(api.min_version, api.max_version + 1):
         way = find_route(api.key, version)
         assert way is not None
@@ -78,12 +78,12 @@ def test_every_announced_version_has_a_route_and_no_other(api: Api) -> None:
 
 
 @APIS
-def test_a_route_is_made_once(api: Api) -> None:
+def test_a_route_is_made_once(api: ServedApi) -> None:
     assert find_route(api.key, api.max_version) is find_route(api.key, api.max_version)
 
 
 @APIS
-def test_every_announced_version_is_one_kafka_has(api: Api) -> None:
+def test_every_announced_version_is_one_kafka_has(api: ServedApi) -> None:
     schema = load_api(api.key)
     assert schema.first <= api.min_version <= api.max_version <= schema.last
 
@@ -93,7 +93,7 @@ def test_every_announced_version_is_one_kafka_has(api: Api) -> None:
     [api for api in announced() if api.resource is Resource.GROUP],
     ids=lambda api: api.key.name,
 )
-def test_the_matrix_of_permissions_is_what_is_checked(api: Api) -> None:
+def test_the_matrix_of_permissions_is_what_is_checked(api: ServedApi) -> None:
     """Whoever lacks what the registry names is told so and reaches no group."""
     assert api.operation is not None
     for version in range(api.min_version, api.max_version + 1):
@@ -132,7 +132,7 @@ def test_what_does_not_work_is_not_announced() -> None:
 
 
 @APIS
-def test_every_api_can_refuse_in_every_version(api: Api) -> None:
+def test_every_api_can_refuse_in_every_version(api: ServedApi) -> None:
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     for version in range(api.min_version, api.max_version + 1):
         way = find_route(api.key, version)
