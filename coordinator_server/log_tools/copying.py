@@ -1,4 +1,4 @@
-"""Copies partitions of the coordinator's log, every record read and checked on the way."""
+"""Copies partitions of the coordinator's log and checks every record."""
 
 import os
 from collections import Counter
@@ -26,43 +26,45 @@ ABORT_VALUE: Final = bytes(6)
 
 @dataclass(slots=True)
 class Copied:
-    """What was taken over."""
+    """Counts of what was copied."""
 
     partitions: int = 0
     records: int = 0
     unknown: Counter[int] = field(default_factory=Counter)
     """How many records there are of types this version skips, by type."""
     open_transactions: int = 0
-    """Their offsets are pending, unless they were aborted on the way."""
+    """Their offsets are pending, unless the copy aborted them."""
 
 
 @dataclass(slots=True)
-class Way:
-    """A partition on its way."""
+class PartitionCopy:
+    """Source and target of the copy of a partition."""
 
     source: Path
     target: Path
     suffix: str = ""
-    """Of its segments' names until all of them are there."""
+    """Suffix of the segments in the target until all of them are there."""
 
 
-def copy_all(ways: Sequence[Way], progress: Progress, *, abort_open: bool = False) -> Copied:
+def copy_all(
+    tasks: Sequence[PartitionCopy], progress: Progress, *, abort_open: bool = False
+) -> Copied:
     """Copy partitions; with `abort_open` an abort marker ends what transactions are open.
 
     What lies in the targets is durable then. Raises CorruptLog, OSError.
     """
-    copied = Copied(partitions=len(ways))
-    for way in ways:
-        way.target.mkdir(exist_ok=True)
-        _Copy(way, copied, progress).run(abort_open=abort_open)
+    copied = Copied(partitions=len(tasks))
+    for task in tasks:
+        task.target.mkdir(exist_ok=True)
+        _Copy(task, copied, progress).run(abort_open=abort_open)
     return copied
 
 
 class _Copy:
     """Copies the segments of one partition."""
 
-    def __init__(self, way: Way, copied: Copied, progress: Progress) -> None:
-        self._way = way
+    def __init__(self, task: PartitionCopy, copied: Copied, progress: Progress) -> None:
+        self._task = task
         self._copied = copied
         self._progress = progress
         self._end = 0
@@ -72,11 +74,11 @@ class _Copy:
     def run(self, *, abort_open: bool) -> None:
         """Copy; raises CorruptLog, OSError."""
         last = None
-        for segment in inspection.segments(self._way.source):
+        for segment in inspection.segments(self._task.source):
             if int(segment.stem) < self._end:
                 raise CorruptLog(f"{segment} begins before offset {self._end}, where one ends")
             self._close_gap(last, int(segment.stem))
-            last = self._way.target / (segment.name + self._way.suffix)
+            last = self._task.target / (segment.name + self._task.suffix)
             with last.open("wb") as file:
                 for batch in inspection.batches(segment):
                     self._check(batch)
@@ -90,7 +92,7 @@ class _Copy:
             self._abort(last)
         self._copied.open_transactions += len(self._open)
         epochs = f"0\n1\n0 {self._first_offset()}\n"
-        SYSTEM_FILES.replace(self._way.target / (EPOCHS_FILE + self._way.suffix), epochs.encode())
+        SYSTEM_FILES.replace(self._task.target / (EPOCHS_FILE + self._task.suffix), epochs.encode())
 
     def _close_gap(self, before: Path | None, base: int) -> None:
         """Let a segment end where the next begins: a broker's compaction does not see to that.
@@ -104,9 +106,9 @@ class _Copy:
                 os.fsync(file.fileno())
 
     def _first_offset(self) -> int:
-        return int(inspection.segments(self._way.source)[0].stem)
+        return int(inspection.segments(self._task.source)[0].stem)
 
-    def _check(self, batch: inspection.Batch) -> None:
+    def _check(self, batch: inspection.InspectedBatch) -> None:
         for record in inspection.records(batch):
             try:
                 self._count(record)

@@ -1,7 +1,7 @@
-"""Looks at the coordinator's log on disk, and checks it.
+"""Reads and checks the coordinator's log on disk.
 
-What serves `coordinator-server log`. Dumping and verifying only read, so a server may be running;
-see segment_repair.py for what takes damage out, and holds the data directory's lock.
+Implements `coordinator-server log dump` and `log verify`, which only read, so a server may be
+running. segment_repair.py removes damage and holds the lock of the data directory.
 """
 
 import errno
@@ -45,7 +45,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(slots=True)
-class Batch:
+class InspectedBatch:
     """A batch and where it lies in its segment."""
 
     path: Path
@@ -86,7 +86,7 @@ def has_journal(data: Path) -> bool:
 # --- reading ---
 
 
-def batches(path: Path) -> Iterator[Batch]:
+def batches(path: Path) -> Iterator[InspectedBatch]:
     """Every batch of a segment, checked. Raises CorruptLog at the first that is damaged."""
     size = path.stat().st_size
     expected = int(path.stem) if path.stem.isdecimal() else 0
@@ -103,14 +103,14 @@ def batches(path: Path) -> Iterator[Batch]:
             at += batch.header.size
 
 
-def _read_batch(path: Path, at: int, file: BinaryIO, left: int) -> Batch:
+def _read_batch(path: Path, at: int, file: BinaryIO, left: int) -> InspectedBatch:
     head = file.read(HEADER_BYTES)
     header = read_header(head)
     if header.size > left:
         raise Malformed(f"a batch of {header.size} bytes, {left} are there")
     raw = head + file.read(header.size - HEADER_BYTES)
     check_crc(header, raw)
-    return Batch(path, at, header, raw)
+    return InspectedBatch(path, at, header, raw)
 
 
 def check_offset(header: BatchHeader, expected: int) -> None:
@@ -119,7 +119,7 @@ def check_offset(header: BatchHeader, expected: int) -> None:
         raise Malformed(f"offset {header.base_offset}, expected {expected}")
 
 
-def records(batch: Batch) -> Iterator[LogRecord]:
+def records(batch: InspectedBatch) -> Iterator[LogRecord]:
     """The records of a batch. Raises CorruptLog."""
     try:
         yield from iter_records(batch.header, batch.raw)

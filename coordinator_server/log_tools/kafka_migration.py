@@ -1,7 +1,7 @@
 """Takes the coordinator's log over from a Kafka broker's log directory, and gives it to one.
 
-What serves `coordinator-server log import` and `log export`. Every record is read and checked on
-the way, and nothing is put in place before all of it is there. Sources are only read.
+Implements `coordinator-server log import` and `log export`. The copy checks every record and
+replaces nothing before it is complete. Sources are only read.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from coordinator_server.ids import SystemIds
 from coordinator_server.log_tools import inspection
-from coordinator_server.log_tools.copying import Copied, Way, copy_all
+from coordinator_server.log_tools.copying import Copied, PartitionCopy, copy_all
 from coordinator_server.log_tools.inspection import TOPIC, Progress
 from coordinator_server.storage.segments.directory import (
     CLEAN_SHUTDOWN_FILE,
@@ -43,7 +43,7 @@ class CannotCopy(Exception):
     """The directories are not what they have to be; the message says which, and what to do."""
 
 
-# --- both ways ---
+# --- import and export ---
 
 
 def import_log(
@@ -66,10 +66,10 @@ def import_log(
         found = _all_partitions(sources, partitions)
         topic_id = _topic_id(found)
         with _built(into) as building:
-            ways = [Way(each, building / each.name) for each in found]
-            copied = copy_all(ways, progress, abort_open=abort_open)
-            for way in ways:
-                _mark(way.target, topic_id)
+            tasks = [PartitionCopy(each, building / each.name) for each in found]
+            copied = copy_all(tasks, progress, abort_open=abort_open)
+            for task in tasks:
+                _mark(task.target, topic_id)
             _identify(building, _properties(sources[0]), node_id)
             SYSTEM_FILES.replace(building / STARTS_FILE, format_starts(0))
             TopicCatalog(building, _KnownId(topic_id), offsets_partitions=partitions, is_new=True)
@@ -94,10 +94,10 @@ def export_log(data: Path, into: Path, *, progress: Progress = lambda _: None) -
             return _export_into_broker(found, into, progress)
         _check_new(into)
         with _built(into) as building:
-            ways = [Way(each, building / each.name) for each in found]
-            copied = copy_all(ways, progress)
-            for way in ways:
-                _mark(way.target, _topic_id(found))
+            tasks = [PartitionCopy(each, building / each.name) for each in found]
+            copied = copy_all(tasks, progress)
+            for task in tasks:
+                _mark(task.target, _topic_id(found))
             shutil.copyfile(data / META_FILE, building / META_FILE)
         return copied
 
@@ -118,19 +118,20 @@ def _export_into_broker(found: Sequence[Path], into: Path, progress: Progress) -
             )
         for target in targets:
             _check_empty(target)
-        ways = [
-            Way(source, target, UNFINISHED) for source, target in zip(found, targets, strict=True)
+        tasks = [
+            PartitionCopy(source, target, UNFINISHED)
+            for source, target in zip(found, targets, strict=True)
         ]
         _forget_unfinished(targets)
         try:
-            copied = copy_all(ways, progress)
+            copied = copy_all(tasks, progress)
         except BaseException:
             _forget_unfinished(targets)
             raise
         # A broker that trusts its mark of a clean stop would not look at what is new.
         SYSTEM_FILES.remove(into / CLEAN_SHUTDOWN_FILE)
-        for way in ways:
-            _put_in_place(way)
+        for task in tasks:
+            _put_in_place(task)
     return copied
 
 
@@ -266,9 +267,9 @@ def _forget_unfinished(targets: Sequence[Path]) -> None:
             each.unlink()
 
 
-def _put_in_place(way: Way) -> None:
+def _put_in_place(task: PartitionCopy) -> None:
     """Replace a broker's empty segment, and what it knows of it, by what was copied beside it."""
-    target = way.target
+    target = task.target
     for each in sorted(target.iterdir()):
         if not each.name.endswith(UNFINISHED) and each.name != METADATA_FILE:
             each.unlink()

@@ -66,7 +66,7 @@ def finish_compaction(directory: Path) -> None:
 # --- finding ---
 
 
-class _Bytes:
+class _SegmentReader:
     """A segment file, of which a piece is in memory."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -103,10 +103,10 @@ def damages(path: Path) -> list[Damage]:
     were acknowledged, and bring back just as many older ones. Raises OSError.
     """
     with path.open("rb") as file:
-        return list(_damages(path, _Bytes(file, path.stat().st_size)))
+        return list(_damages(path, _SegmentReader(file, path.stat().st_size)))
 
 
-def _damages(path: Path, raw: _Bytes) -> Iterator[Damage]:
+def _damages(path: Path, raw: _SegmentReader) -> Iterator[Damage]:
     expected = int(path.stem) if path.stem.isdecimal() else 0
     at = 0
     while at < raw.size:
@@ -125,7 +125,7 @@ def _damages(path: Path, raw: _Bytes) -> Iterator[Damage]:
             at += header.size
 
 
-def _check(raw: _Bytes, at: int, expected: int) -> BatchHeader:
+def _check(raw: _SegmentReader, at: int, expected: int) -> BatchHeader:
     """The header of a batch of which every record can be read. Raises Malformed."""
     header = read_header(raw.read(at, HEADER_BYTES))
     if header.size > raw.size - at:
@@ -139,7 +139,7 @@ def _check(raw: _Bytes, at: int, expected: int) -> BatchHeader:
     return header
 
 
-def _next_sound(raw: _Bytes, damaged: int, expected: int) -> int | None:
+def _next_sound(raw: _SegmentReader, damaged: int, expected: int) -> int | None:
     """Where the next sound batch begins behind a damaged one.
 
     The damaged one's length is believed first: what a client has put into it may look like a batch.
@@ -154,7 +154,7 @@ def _next_sound(raw: _Bytes, damaged: int, expected: int) -> int | None:
     return None
 
 
-def _candidates(raw: _Bytes, at: int) -> Iterator[int]:
+def _candidates(raw: _SegmentReader, at: int) -> Iterator[int]:
     """Positions from one on at which a batch of our magic could begin."""
     while at + HEADER_BYTES <= raw.size:
         window = raw.read(at, PIECE_BYTES + _MAGIC_AT)
@@ -165,7 +165,7 @@ def _candidates(raw: _Bytes, at: int) -> Iterator[int]:
         at += PIECE_BYTES
 
 
-def _is_sound(raw: _Bytes, at: int, expected: int) -> bool:
+def _is_sound(raw: _SegmentReader, at: int, expected: int) -> bool:
     try:
         _check(raw, at, expected)
     except Malformed:

@@ -117,4 +117,4 @@ def test_too_few_files_are_an_error_that_says_how_many_are_needed(tmp_path: Path
     server = ServerProcess(tmp_path, {}, ("tests.support.few_files", "64"))
     with pytest.raises(RuntimeError, match="did not start"):
         server.start(10)
-    assert "the process may open 64 files, and needs at least 184" in server.log_text()
+    assert "the process may open 64 files but needs at least 184" in server.log_text()

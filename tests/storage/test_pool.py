@@ -220,7 +220,7 @@ def test_a_limit_is_shared_out_and_never_exceeded(limit: int) -> None:
 
 
 def test_a_limit_that_is_too_low_is_named_with_what_is_needed() -> None:
-    with pytest.raises(ValueError, match=r"may open 64 files, and needs at least 184 .*ulimit -n"):
+    with pytest.raises(ValueError, match=r"may open 64 files but needs at least 184 .*ulimit -n"):
         file_budget(64, 50, 500)
     assert file_budget(184, 50, 500).connections == 16
 

@@ -29,7 +29,7 @@ def test_sixty_four_files_are_too_few(tmp_path: Path, workers: str) -> None:
     server = run(tmp_path, 64, "--listeners", listeners, "--workers", workers, "--set", partitions)
     _, told = server.communicate(timeout=60)
     assert server.returncode == 2
-    assert "may open 64 files, and needs at least" in told
+    assert "may open 64 files but needs at least" in told
     assert "raise the limit (ulimit -n" in told
     assert "Traceback" not in told
     assert not list(tmp_path.iterdir())

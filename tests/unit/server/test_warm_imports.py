@@ -52,7 +52,7 @@ def test_a_server_with_http_imports_that_and_no_more(tmp_path: Path) -> None:
 
 def test_the_collector_rests_during_a_start_and_no_longer() -> None:
     code = (
-        "import gc; from coordinator_server.cli import main; main._rest_collector();"
+        "import gc; from coordinator_server.cli import main; main._disable_collector();"
         "print(gc.isenabled()); from coordinator_server.server.run import freeze_heap;"
         "freeze_heap(); print(gc.isenabled())"
     )
