@@ -46,13 +46,13 @@ __all__ = [
 
 FILE_NAME = "topics.json"
 MOST_DELETED = 10_000
-"""Deleted topics that are remembered; the removal of older ones has ended."""
+"""How many deleted topics the file lists; the removal of older ones has ended."""
 
 
 class TopicCatalog(KnownTopics):
     """The `TopicImage` of the standalone mode.
 
-    `__consumer_offsets` is always in it, with the coordinator's number of partitions.
+    It always contains `__consumer_offsets`, with the coordinator's number of partitions.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class TopicCatalog(KnownTopics):
             check_not_missing(self._path)
         super().__init__(load(self._path) if self._path.exists() else {})
         self._deleted = dict.fromkeys(deleted(directory))
-        """Ids, as they are written, of topics of which records may be left."""
+        """Base64 ids of deleted topics whose records may not be removed yet."""
         self._partitions = sum(t.partitions for t in self._topics.values() if not t.internal)
-        """Of all topics but the internal ones, with those that are being created."""
+        """Partitions of all non-internal topics, including those that are being created."""
         self._reserved: dict[str, TopicInfo] = {}
-        """Topics that are being created, by name; no request sees them yet."""
+        """Topics that are being created, by name; requests do not see them yet."""
         self._being_deleted: set[str] = set()
-        """Names of topics that are being deleted; every request still sees them."""
+        """Names of topics that are being deleted; requests still see them."""
         self._changes: list[CatalogChange] = []
         """Changes for the next write."""
         self._writing: asyncio.Task[None] | None = None
@@ -94,10 +94,9 @@ class TopicCatalog(KnownTopics):
     # --- changes that are written on the calling thread ---
 
     def declare(self, topics: Iterable[tuple[str, int]]) -> None:
-        """Make sure that the configured topics exist with at least their partitions.
+        """Create the configured topics, and add partitions to existing ones.
 
-        Raises TopicError for an illegal name, for fewer partitions than the topic has, and beyond
-        a limit.
+        Raises TopicError for an invalid name, fewer partitions than the topic has, or too many.
         """
         changed: list[TopicInfo] = []
         more = 0
@@ -121,9 +120,9 @@ class TopicCatalog(KnownTopics):
         self._apply(changed)
 
     def create(self, topics: Iterable[tuple[str, int]]) -> list[TopicInfo]:
-        """Create topics of `(name, partitions)` with one write for all of them.
+        """Create topics of `(name, partitions)` with one write.
 
-        Raises TopicError, OSError; nothing is created then.
+        Raises TopicError or OSError without creating any.
         """
         created: list[TopicInfo] = []
         more = 0
@@ -135,7 +134,7 @@ class TopicCatalog(KnownTopics):
         return created
 
     def delete(self, names: Iterable[str]) -> None:
-        """Forget topics. Raises TopicError for an unknown or internal one, OSError."""
+        """Remove topics. Raises TopicError for an unknown or internal one, OSError."""
         to_delete = self._deletable(names)
         if to_delete:
             self._write_now((), to_delete)
@@ -164,11 +163,11 @@ class TopicCatalog(KnownTopics):
 
     @property
     def reserved(self) -> int:
-        """How many topics are being created."""
+        """The number of topics that are being created."""
         return len(self._reserved)
 
     def reserve(self, name: str, partitions: int) -> TopicInfo:
-        """Keep a name and its partitions for a topic; `create_reserved` or `release` follows.
+        """Reserve a name and its partitions; the caller must call `create_reserved` or `release`.
 
         Raises TopicError.
         """
@@ -180,11 +179,11 @@ class TopicCatalog(KnownTopics):
         return topic
 
     def check_room(self, name: str, partitions: int) -> None:
-        """Raise the TopicError with which so many more partitions are refused."""
+        """Raise TopicError if a topic with so many partitions would exceed a limit."""
         self._limits.check(name, partitions, self._partitions, partitions)
 
     def release(self, topics: Iterable[TopicInfo]) -> None:
-        """Give up reserved topics that are not to be created."""
+        """Release the names and partitions of reserved topics."""
         for topic in topics:
             if self._reserved.pop(topic.name, None) is not None:
                 del self._collisions[collision_key(topic.name)]
@@ -193,21 +192,21 @@ class TopicCatalog(KnownTopics):
     async def create_reserved(self, topics: Sequence[TopicInfo]) -> None:
         """Create reserved topics; returns when they are durable and visible.
 
-        Raises OSError; none of them is created then, and their names are free again. A caller that
-        is cancelled does not stop the creation.
+        Cancelling the caller does not stop it. Raises OSError if none was created; their names are
+        released then.
         """
         if topics:
             await self._written(topics, ())
 
     async def delete_durably(self, names: Iterable[str]) -> None:
-        """Forget topics. Raises TopicError for an unknown or internal one, OSError."""
+        """Remove topics in a thread. Raises TopicError for an unknown or internal one, OSError."""
         to_delete = self._deletable(names)
         if to_delete:
             self._being_deleted.update(topic.name for topic in to_delete)
             await self._written((), to_delete)
 
     async def settle(self) -> None:
-        """Wait until every change that has been requested is written or has failed."""
+        """Wait until every requested change is written or has failed."""
         while self._writing is not None:
             await asyncio.wait((self._writing,))
 
@@ -219,14 +218,14 @@ class TopicCatalog(KnownTopics):
         await asyncio.shield(change.done)
 
     async def _write_changes(self) -> None:
-        """Write what has been requested, all of it at once, until nothing new comes."""
+        """Write all requested changes together, and repeat until there are no new ones."""
         changes: list[CatalogChange] = []
         try:
             while self._changes:
                 changes, self._changes = self._changes, []
                 await self._write(changes)
         except (Exception, CancelledError) as error:
-            # Nobody may wait for a write that does not come; the next request begins anew.
+            # Fail the callers, as no write will follow; the next request starts a new task.
             changes, self._changes = [*changes, *self._changes], []
             self._give_up(changes, OSError(f"{self._path} cannot be written: {error!r}"))
             if is_cancelled():
@@ -252,7 +251,7 @@ class TopicCatalog(KnownTopics):
             change.settle(None)
 
     def _give_up(self, changes: Sequence[CatalogChange], error: OSError) -> None:
-        """Tell who waits for changes that are not durable, as far as they were not told."""
+        """Fail the changes that are not settled yet, and release their topics."""
         for change in changes:
             if not change.done.done():
                 self._being_deleted.difference_update([topic.name for topic in change.deleted])
@@ -262,7 +261,7 @@ class TopicCatalog(KnownTopics):
     # --- what both have in common ---
 
     def removed(self, topic: TopicInfo) -> None:
-        """The records of a deleted topic are gone: the next write names it no more."""
+        """Note that a deleted topic's records were removed: the next write does not list it."""
         self._deleted.pop(to_base64(topic.topic_id), None)
 
     def _new(self, name: str, partitions: int, more: int = 0) -> TopicInfo:
@@ -301,7 +300,7 @@ class TopicCatalog(KnownTopics):
     def _topics_after(
         self, created: Iterable[TopicInfo], to_delete: Iterable[TopicInfo]
     ) -> dict[str, TopicInfo]:
-        """A new dictionary: those who iterate over the old one are not disturbed."""
+        """Return a new dictionary, as callers may be iterating over the old one."""
         topics = dict(self._topics)
         for topic in created:
             topics[topic.name] = topic
@@ -315,9 +314,9 @@ class TopicCatalog(KnownTopics):
         created: Sequence[TopicInfo],
         to_delete: Sequence[TopicInfo],
     ) -> None:
-        """Let everybody see what is durable now."""
+        """Make a durable change visible and call the listeners."""
         self._topics = topics
-        # Not as it was written: records may have been removed since.
+        # Computed again: `removed` may have been called during the write.
         self._deleted = self._deleted_after(to_delete)
         for topic in created:
             self._by_id[topic.topic_id] = topic
@@ -348,7 +347,7 @@ def load(path: Path) -> dict[str, TopicInfo]:
 
 
 def deleted(directory: Path) -> Sequence[str]:
-    """The ids of deleted topics of which a data directory may hold records.
+    """The ids of deleted topics whose records may be in a data directory.
 
     Raises CorruptCatalog, OSError.
     """
@@ -357,7 +356,7 @@ def deleted(directory: Path) -> Sequence[str]:
 
 
 def forget_deleted(directory: Path, files: Files = SYSTEM_FILES) -> None:
-    """There are no records of deleted topics any more. Raises CorruptCatalog, OSError."""
+    """Remove the list of deleted topics from the file. Raises CorruptCatalog, OSError."""
     path = directory / FILE_NAME
     CatalogFile(files, path).write(load(path), ())
 

@@ -1,7 +1,7 @@
 """The directories of topic partitions, named and marked as Kafka names and marks them.
 
 `DATA/<topic>-<partition>` holds segments and `partition.metadata` with the topic id. A directory
-whose id is not the catalog's belongs to a topic that was deleted: it is put aside, never read.
+with another id than the catalog's belongs to a deleted topic: it is renamed and never read.
 """
 
 import re
@@ -40,22 +40,22 @@ STRAY_SUFFIX = "-stray"
 MAX_FILE_NAME = 255
 _STRAY = re.compile(rf"-(\d+)\.[0-9a-f]{{32}}{STRAY_SUFFIX}$")
 LOCKS = 64
-"""More than there are threads that open logs at once."""
+"""More than the number of threads that open logs."""
 
 log = structlog.get_logger(__name__)
 
 
 def sweep(data: Path) -> None:
-    """Remove what a crash left of deleted topics, before anybody serves.
+    """Remove directories of deleted topics that a crash has left; called before serving begins.
 
-    Only of those the catalog says were deleted: a directory of a topic that it does not know may
-    be a broker's, which names and marks them just so. Raises CorruptCatalog, OSError.
+    Only topics that the catalog lists as deleted are removed: a directory of an unknown topic may
+    belong to a Kafka broker, which uses the same names. Raises CorruptCatalog, OSError.
     """
     left = {path for path in data.glob(f"*{DELETED_SUFFIX}") if path.is_dir()}
     gone = frozenset(deleted(data))
     if gone:
         left.update(path for path in data.glob("*/") if _is_of(path, gone))
-    # First: a recovery point of a directory that is not there is a loss.
+    # Before the removal: a recovery point without a directory would count as a lost log.
     forget_offsets(data, {path.name for path in left})
     for path in left:
         shutil.rmtree(path)
@@ -67,7 +67,7 @@ def sweep(data: Path) -> None:
 
 
 def _is_of(path: Path, topic_ids: Collection[str]) -> bool:
-    """Whether a directory is a partition's of one of these topics."""
+    """Whether a directory belongs to a partition of one of these topics."""
     of_coordinator = path.name.startswith(f"{GROUP_METADATA_TOPIC}-")
     return not of_coordinator and not path.is_symlink() and _marked_id(path) in topic_ids
 
@@ -84,7 +84,7 @@ def _marked_id(path: Path) -> str | None:
 
 
 class PartitionDirectories:
-    """Finds, makes and removes the directories of topic partitions; everything here blocks."""
+    """Finds, creates and removes the directories of topic partitions; all methods block."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class PartitionDirectories:
         files: Files = SYSTEM_FILES,
         share: Share = WHOLE,
     ) -> None:
-        """Those of a share of the data directory, and none of the others."""
+        """Manage the partitions of this process's share of the data directory."""
         self._data = data
         self._segment_bytes = segment_bytes
         self._segment_ms = segment_ms
@@ -104,22 +104,21 @@ class PartitionDirectories:
         self._files = files
         self._share = share
         self._failures: dict[Path, str] = {}
-        """Why partitions could not be opened, as it was last logged."""
+        """The last logged error of partitions that could not be opened."""
         self._locks = tuple(Lock() for _ in range(LOCKS))
-        """One of them guards what a directory is there for: a topic's name may come again while
-        its last holder's records are being removed."""
+        """Striped locks by directory: a topic may be recreated while the records of the deleted
+        topic of the same name are being removed."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether all partitions are ours."""
+        """Whether this process has all partitions."""
         return self._share == WHOLE
 
     def open_log(self, topic: TopicInfo, index: int, create: bool) -> SegmentLog | None:
-        """Open the log of a partition; None if it has none and none is to be made.
+        """Open the log of a partition.
 
-        None, too, if the topic was deleted meanwhile.
-
-        Raises OSError, CorruptLog, which are logged once unless the topic was deleted meanwhile.
+        Returns None if the topic was deleted meanwhile, or if there is no log and `create` is
+        False. Raises OSError, CorruptLog, which are logged once unless the topic was deleted.
         """
         path = self._path(topic, index)
         try:
@@ -135,15 +134,15 @@ class PartitionDirectories:
         return opened
 
     def _is_deleted(self, path: Path, topic: TopicInfo) -> bool:
-        """Whether the topic was deleted meanwhile: its directory is being removed, or another's."""
+        """Whether the topic was deleted meanwhile, so that the directory is not its own."""
         journal = self._journal
         return journal is not None and journal.is_deleted(path.name, to_base64(topic.topic_id))
 
     def _open(self, path: Path, topic: TopicInfo, index: int, create: bool) -> SegmentLog | None:
-        # Until the log is open: segments are opened by their paths, and one that ends in a batch is
-        # cut. The next topic of that name closes the log before it takes the directory.
+        # Held until the log is open: opening cuts a torn segment by its path. A later topic of the
+        # same name closes this log before it uses the directory.
         with self._lock_of(path):
-            # Of a topic that was deleted meanwhile: the directory may be a new topic's by now.
+            # After a deletion the directory may belong to a new topic already.
             if self._is_deleted(path, topic) or not self._prepare(path, topic, index, create):
                 return None
             segments = SegmentLog(
@@ -160,7 +159,7 @@ class PartitionDirectories:
         return segments
 
     def _prepare(self, path: Path, topic: TopicInfo, index: int, create: bool) -> bool:
-        """Whether the partition has a directory now."""
+        """Create or mark the directory if needed; returns whether the partition has one."""
         journal = self._journal
         if path.exists() and not self._belongs_to(path, topic):
             if journal is not None:
@@ -176,11 +175,11 @@ class PartitionDirectories:
         return True
 
     def _may_have_records(self, path: Path, topic: TopicInfo) -> bool:
-        """Whether a partition without a directory has records: opening it restores or misses them.
+        """Whether a partition without a directory may have records, which opening it must check.
 
         Raises OSError.
         """
-        # A data directory that is gone has none, and is no reason to say that there were none.
+        # Raises OSError if the data directory is missing, which proves nothing about the records.
         self._files.names(self._data)
         journal = self._journal
         if journal is None or not journal.is_strict or not journal.is_expected(path.name):
@@ -189,14 +188,14 @@ class PartitionDirectories:
         return bool(journal.points.of(path.name)) or to_base64(topic.topic_id) in ids
 
     def remove(self, topic: TopicInfo) -> None:
-        """Remove our partitions of a deleted topic. Raises OSError."""
+        """Remove this process's partitions of a deleted topic. Raises OSError."""
         for path in self._set_aside_directories(topic):
             shutil.rmtree(path)
 
     def _set_aside_directories(self, topic: TopicInfo) -> Iterator[Path]:
-        """Its directories, and those that a new topic of its name has put aside."""
+        """Rename the topic's directories and yield them, with those renamed by a newer topic."""
         if self._journal is not None:
-            # Before the directories go: a point without a directory is a loss.
+            # Before the removal: a recovery point without a directory would count as a lost log.
             paths = [self._path(topic, index) for index in range(topic.partitions)]
             self._journal.forget(path.name for path in paths if self._is_marked(path, topic))
         for index in filter(self._share.has, range(topic.partitions)):
@@ -219,9 +218,9 @@ class PartitionDirectories:
         return self._data / f"{topic.name}-{index}"
 
     def _belongs_to(self, path: Path, topic: TopicInfo) -> bool:
-        """Whether a directory is the topic's, or nobody's yet.
+        """Whether a directory belongs to the topic, or is not marked yet.
 
-        Raises CorruptLog if it is marked with an id that no topic had: that is no other topic's.
+        Raises CorruptLog if it is marked with an id that no current or deleted topic has.
         """
         if self._is_unmarked_or_marked(path, topic):
             return True
@@ -237,7 +236,7 @@ class PartitionDirectories:
         )
 
     def _is_unmarked_or_marked(self, path: Path, topic: TopicInfo) -> bool:
-        """Whether a directory is marked as the topic's, or not at all."""
+        """Whether a directory is marked with the topic's id, or not marked."""
         return not (path / METADATA_FILE).exists() or self._is_marked(path, topic)
 
     def _is_marked(self, path: Path, topic: TopicInfo) -> bool:

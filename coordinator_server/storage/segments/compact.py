@@ -1,9 +1,9 @@
-"""Compaction of one log: of every key the last record stays, and every record keeps its offset.
+"""Compaction of one log: keeps the last record of every key, and the offsets of all records.
 
-Only segments before the active one are touched; neighbours are merged up to the size of a segment.
-Transactional batches and markers are copied byte for byte, and so is every record of a key that one
-of them names: what a transaction makes of a key depends on all of them. Records without a key stay.
-A tombstone gets Kafka's delete horizon when it is first cleaned and goes once that has passed
+Only segments before the active one are rewritten; neighbours are merged up to the size of a
+segment. Transactional batches and markers are copied byte for byte, and so are all records of keys
+that occur in them, as the result of a transaction depends on all of them. Records without a key
+stay. A tombstone gets Kafka's delete horizon when it is first cleaned and goes once that has passed
 (kafka.log.Cleaner, KIP-534). A merged segment ends with its last batch even if that is empty, so
 that its end, and with it the range it replaces, can be read from the file.
 """
@@ -22,17 +22,17 @@ from coordinator_server.storage.segments.segment import LARGEST_DELTA, Segment
 from coordinator_server.storage.segments.swap import CLEANED, install_compacted, remove_unfinished
 
 MAX_KEYS: Final = 1_000_000
-"""A pass ends behind the segment that brings more; the next one goes on there."""
+"""A compaction ends behind the segment that exceeds this; the next one continues there."""
 _TABLES: Final = 1024
 WRITE_BYTES: Final = 256 * 1024
 
 
 class CompactionCancelled(Exception):
-    """The log was closed or the server stops; what is in place stays, the rest is left out."""
+    """The log was closed or the server is stopping; segments that are in place stay."""
 
 
 class CompactionThrottle(Protocol):
-    """Bounds what compaction takes from others."""
+    """Bounds the disk and CPU time of a compaction."""
 
     def spend(self, size: int) -> None:
         """Count bytes read or written, and wait if needed. Raises CompactionCancelled."""
@@ -40,7 +40,7 @@ class CompactionThrottle(Protocol):
 
 
 class CompactionResult(NamedTuple):
-    """What a pass has done; sizes are bytes of the segments that were looked at."""
+    """The result of a compaction; sizes are the bytes of the segments that were read."""
 
     segments: int
     bytes_before: int
@@ -48,10 +48,10 @@ class CompactionResult(NamedTuple):
 
 
 class _Keys:
-    """What the range says about its keys.
+    """The last offsets of keys and producers in a range of segments.
 
-    In many small tables: a large one that grows, or goes, would keep the interpreter to itself for
-    longer than a heartbeat may wait.
+    The keys are in many small tables: resizing or freeing a large one would hold the GIL for longer
+    than a heartbeat may wait.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class _Keys:
         self._last: list[dict[bytes, int]] = [{} for _ in range(_TABLES)]
 
     def note(self, key: bytes, offset: int) -> None:
-        """A record of a dirty segment; the last one counts."""
+        """Note a record of a dirty segment, in the order of offsets."""
         self._last[hash(key) % _TABLES][key] = offset
 
     def last(self, key: bytes) -> int:
@@ -73,7 +73,7 @@ class _Keys:
         return sum(map(len, self._last))
 
     def release(self, throttle: CompactionThrottle) -> None:
-        """Give the memory back, little by little."""
+        """Free the memory in small steps."""
         with suppress(CompactionCancelled):
             while self._last:
                 self._last.pop()
@@ -88,9 +88,9 @@ def compact(
     delete_retention_ms: int,
     max_keys: int = MAX_KEYS,
 ) -> CompactionResult:
-    """Compact the closed segments of a log; in a thread, while the log is used.
+    """Compact the closed segments of a log; runs in a thread while the log is used.
 
-    Raises CompactionCancelled, CorruptLog, OSError; what has been put in place by then is sound.
+    Raises CompactionCancelled, CorruptLog, OSError; segments that are in place by then stay valid.
     """
     with log.compacting() as files:
         remove_unfinished(files, log.directory)
@@ -109,9 +109,10 @@ def compact(
 def _read_keys(
     log: SegmentLog, throttle: CompactionThrottle, max_keys: int
 ) -> tuple[_Keys, Sequence[Segment]]:
-    """The keys, and the segments that they cover. Raises CorruptLog, OSError.
+    """Read the keys and return them with the segments that they cover.
 
-    Also if one is missing: merging its neighbours would hide that from whoever loads the log.
+    Raises CorruptLog also if a segment is missing, which merging its neighbours would hide from
+    later loads. Raises OSError.
     """
     keys, segments = _Keys(), log.closed_segments()
     for number, segment in enumerate(segments):
@@ -142,7 +143,7 @@ def _note_keys(keys: _Keys, header: BatchHeader, records: Iterator[RawRecord]) -
 
 
 def _groups(segments: Sequence[Segment], segment_bytes: int) -> Iterator[list[Segment]]:
-    """Neighbours that fit into one segment together."""
+    """Group neighbouring segments that fit into one segment."""
     group: list[Segment] = []
     size = 0
     for segment in segments:
@@ -174,7 +175,7 @@ def _records(segment: Segment, header: BatchHeader, chunk: bytes, at: int) -> It
 
 
 class _Rewriter:
-    """Writes one segment for a group of them."""
+    """Writes one compacted segment from a group of segments."""
 
     def __init__(
         self,
@@ -193,7 +194,7 @@ class _Rewriter:
         self._horizon = now + delete_retention_ms
 
     def replace(self, log: SegmentLog) -> int:
-        """Write the segment and put it in the place of the group; its size."""
+        """Write the segment, replace the group by it and return its size."""
         first = self._group[0]
         path = first.path.with_name(first.path.name + CLEANED)
         self._files.remove(path)
@@ -232,7 +233,7 @@ class _Rewriter:
         _flush(cleaned, pending + last)
 
     def _cleaned_batch(self, segment: Segment, header: BatchHeader, chunk: bytes, at: int) -> bytes:
-        """What stays of a batch; nothing if no record does."""
+        """Return the batch with the remaining records; empty if none remain."""
         if header.is_transactional or header.is_control:
             return chunk[at : at + header.size]
         records = list(_records(segment, header, chunk, at))

@@ -24,25 +24,25 @@ _Result = TypeVar("_Result")
 
 
 class DescriptorPool:
-    """Which pooled files are open; used by any thread."""
+    """Tracks which pooled files are open; used by all threads."""
 
     def __init__(self, most: int) -> None:
         """`most` files are open at once, or more while all of them are in use."""
         self.most = most
         self.opened = 0
-        """How often a file was opened."""
+        """How many times a file was opened."""
         self._lock = threading.Lock()
-        """Held for moments; guards the state of the files, too."""
+        """Held briefly; guards the pool and the state of its files."""
         self._open: OrderedDict[PooledFile, None] = OrderedDict()
         """From the least to the most recently used."""
 
     @property
     def open_files(self) -> int:
-        """How many are open."""
+        """The number of open files."""
         return len(self._open)
 
     def pin(self, file: "PooledFile") -> File:
-        """The open file, which stays open until `unpin`. Raises OSError."""
+        """Return the open file, which stays open until `unpin`. Raises OSError."""
         while True:
             if (handle := self._pinned(file)) is not None:
                 return handle
@@ -65,7 +65,7 @@ class DescriptorPool:
             return file.handle
 
     def unpin(self, file: "PooledFile") -> None:
-        """An operation has ended; who closed the file meanwhile has left that to it."""
+        """End an operation; closes the file if `close` was called during the operation."""
         with self._lock:
             file.pins -= 1
             handle = self._detach(file) if file.is_closed and not file.pins else None
@@ -73,7 +73,7 @@ class DescriptorPool:
             handle.close()
 
     def close(self, file: "PooledFile") -> None:
-        """Close a file for good, now or when the operations in progress have ended."""
+        """Close a file permanently, now or when the operations in progress have ended."""
         with file.opening:
             with self._lock:
                 file.is_closed = True
@@ -87,9 +87,9 @@ class DescriptorPool:
         return handle
 
     def with_descriptor(self, work: Callable[[], _Result]) -> _Result:
-        """Do what needs a descriptor; where there is none, idle files are closed for it.
+        """Run work that needs a descriptor; closes idle files while the process has none free.
 
-        Raises what the work raises.
+        Raises the exception of the work.
         """
         for _ in range(RELIEF_ATTEMPTS):
             try:
@@ -116,16 +116,16 @@ class DescriptorPool:
         return True
 
     def _take_idle(self) -> "tuple[PooledFile, File] | None":
-        """Take one out of the pool: one without unsynced data, if possible.
+        """Remove an idle file from the pool, preferably one without unsynced data.
 
-        Its `opening` is held then: nobody may open it before it is put away.
+        Returns with its `opening` held, so that it cannot be opened before it is closed.
         """
         with self._lock:
             for wants_clean in (True, False):
                 for file in self._open:
                     if file.pins or file.handle is None or (wants_clean and file.is_dirty):
                         continue
-                    # Without waiting: whoever holds it may be waiting for ours.
+                    # Without waiting: the thread that holds it may wait for a lock of this one.
                     if file.opening.acquire(blocking=False):
                         handle = self._detach(file)
                         assert handle is not None
@@ -150,27 +150,28 @@ class PooledFile:
     )
 
     def __init__(self, pool: DescriptorPool, base: Files, path: Path) -> None:
-        """Open the file; an empty one is made where there is none. Raises OSError."""
+        """Open the file, or create an empty one. Raises OSError."""
         self.path = path
         self.handle: File | None = None
         self.pins = 0
         """Operations in progress."""
         self.is_closed = False
         self.is_dirty = True
-        """Whether something may be unsynced: an earlier process may have left it."""
+        """Whether there may be unsynced data; initially True, as an earlier process may have left
+        some."""
         self.opening = threading.Lock()
-        """Held while it is opened or put away, so that it is open once."""
+        """Held while the file is opened or closed, so that it has one descriptor."""
         self._pool = pool
         self._base = base
         self._size: int | None = None
-        """When it was put away."""
+        """The file size when its descriptor was closed."""
         self._error: OSError | None = None
-        """Why it could not be synced then."""
+        """The error of a failed sync, if any."""
         pool.pin(self)
         pool.unpin(self)
 
     def reopen(self) -> File:
-        """The file as it was put away; raises OSError if another one is in its place."""
+        """Open the file again; raises OSError if it was removed or replaced meanwhile."""
         if self._size is not None and self.path.name not in self._base.names(self.path.parent):
             raise FileNotFoundError(errno.ENOENT, "the file is gone", str(self.path))
         handle = self._base.open(self.path)
@@ -180,18 +181,18 @@ class PooledFile:
         return handle
 
     def close_idle(self, handle: File) -> None:
-        """Close the descriptor.
+        """Sync unsynced data and close the descriptor.
 
-        A file with unsynced data is synced first. The system reports an error of writing back to
-        the descriptors that are open when it happens, and forgets it with the file's inode: a sync
-        through a descriptor that is opened later could claim success for data that was dropped.
+        The kernel reports a write-back error to the descriptors that are open when it happens, and
+        forgets it with the file's inode: a sync through a descriptor that is opened later could
+        succeed although data was dropped.
         """
         try:
             self._size = handle.size()
             if self.is_dirty:
                 self.is_dirty = False
                 handle.sync()
-        except Exception as error:  # noqa: BLE001 - not known to be durable, whatever it is
+        except Exception as error:  # noqa: BLE001 - the data may not be durable
             self._error = as_os_error(error)
         with suppress(OSError):
             handle.close()
@@ -237,13 +238,13 @@ class PooledFile:
         return handle
 
     def sync(self) -> None:
-        """See File; one that was put away has been synced."""
+        """See File; a file whose descriptor was closed has been synced."""
         handle = self._pool.pin(self) if self.is_dirty else None
         try:
             if self._error is not None:
                 raise self._error  # noqa: TRY301
             if handle is not None:
-                # Before the sync: what is written meanwhile is for the next one.
+                # Cleared before the sync: it may not cover writes that happen during it.
                 self.is_dirty = False
                 handle.sync()
         except Exception as error:
@@ -259,7 +260,7 @@ class PooledFile:
 
 
 class ReservedFiles:
-    """Implements files.Files: what cannot be opened takes descriptors from the pool."""
+    """Implements files.Files: takes descriptors from the pool if a file cannot be opened."""
 
     def __init__(self, pool: DescriptorPool, base: Files = SYSTEM_FILES) -> None:
         self._pool = pool
@@ -299,7 +300,7 @@ class ReservedFiles:
 
 
 class PooledFiles(ReservedFiles):
-    """Implements files.Files: whose files are those of the pool."""
+    """Implements files.Files with pooled files."""
 
     def open(self, path: Path) -> File:
         """See Files."""
