@@ -14,11 +14,11 @@ from coordinator_protocol.records import GroupMetadataKey, OffsetCommitKey
 from coordinator_protocol.subscription import Subscription, encode_subscription
 from coordinator_server.group.classic.history import Rebalance
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
-from coordinator_server.group.classic.table import Answer, Entry, Situation, Written
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Committed, Deleted, Fetched, Left, Refuse, Result
 from coordinator_server.group.rebalance_events import MemberRemoved, RebalanceEvent, Round
 from coordinator_server.group.replay import apply
+from tests.specification.table import Answer, Entry, Situation, Written
 from tests.support.offsets import fetched_offsets
 from tests.support.story import Member, Request, Story, offset
 

@@ -7,9 +7,9 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from coordinator_server.group.classic.state import VALID_PREVIOUS_STATES, ClassicGroupState
-from coordinator_server.group.classic.table import TABLE, Row, Situation
 from coordinator_server.group.events import Event
 from coordinator_server.group.purgatory import NEVER
+from tests.specification.table import TABLE, Row, Situation
 from tests.support.occasions import CASTINGS, OCCASIONS
 from tests.support.situations import Casting, Stage
 
