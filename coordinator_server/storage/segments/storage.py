@@ -16,7 +16,6 @@ from coordinator_server.storage.base import (
     CorruptLog,
     Fenced,
     Loaded,
-    Node,
     OutcomeUnknown,
     PartitionCallback,
     TooLarge,
@@ -201,10 +200,6 @@ class SegmentStorage:
         except asyncio.CancelledError:
             opening.add_done_callback(_close_unwanted)
             raise
-
-    def owner(self, _partition: int) -> Node | None:
-        """Nobody but us; who we are is the directory's business."""
-        return None
 
     async def stop(self) -> None:
         """See Storage; the flusher and the directory are closed by whoever made them."""
