@@ -12,6 +12,7 @@ from coordinator_server.group.commits import RepeatedCommit, repeated
 from coordinator_server.group.effects import FetchedTopic, Refuse
 from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Heartbeat, Token
 from coordinator_server.group.group import Group
+from coordinator_server.group.kind import GroupKind
 from coordinator_server.group.rebalance_events import Culprit
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.dependencies import World
@@ -153,14 +154,8 @@ class Coordinator:
         """ListGroups of this node."""
         if any(p.state is PartitionState.LOADING for p in self.partitions):
             return GroupList((), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        listed = (
-            ListedGroup(
-                group.group_id, group.classic.protocol_type or "", group.classic.state, "classic"
-            )
-            for group in self.groups()
-            if group.classic is not None
-        )
-        return GroupList(listed, ErrorCode.NONE)
+        kinds = (group.kind for group in self.groups())
+        return GroupList((_listed(kind) for kind in kinds if kind is not None), ErrorCode.NONE)
 
     def partition_states(self) -> Counter[PartitionState]:
         """How many of our partitions are in each state."""
@@ -202,3 +197,8 @@ class Coordinator:
 
     async def _on_lost(self, partition: int) -> None:
         await self.partitions[partition].lost()
+
+
+def _listed(kind: GroupKind) -> ListedGroup:
+    summary = kind.summary()
+    return ListedGroup(summary.group_id, summary.protocol_type, summary.state, kind.group_type)

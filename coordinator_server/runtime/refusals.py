@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from coordinator_server.clock import Clock, utc
-from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.effects import (
     Committed,
     Deleted,
@@ -36,6 +35,7 @@ from coordinator_server.group.events import (
     Sync,
 )
 from coordinator_server.group.group import Group
+from coordinator_server.group.kind import GroupKind
 from coordinator_server.group.rebalance_events import Culprit, Observation, Refused, brief
 from coordinator_server.observe.counters import Counters
 
@@ -127,7 +127,7 @@ def tell_refusal(group: Group, event: Event, reply: Reply, ear: Ear) -> None:
     if asked is not None:
         _explain(ear, group.group_id, asked.api, refuse, asked.member)
     else:
-        _explain(ear, group.group_id, _api(event), refuse, _who(group.classic, event))
+        _explain(ear, group.group_id, _api(event), refuse, _who(group.kind, event))
 
 
 def tell_parts(group: Group, event: Event, result: Left | Committed | Deleted, ear: Ear) -> None:
@@ -135,11 +135,11 @@ def tell_parts(group: Group, event: Event, result: Left | Committed | Deleted, e
     if isinstance(result, Left):
         failed = [each for each in result.members if each.error]
         for each, refuse in zip(failed, result.refused, strict=True):
-            member = _known(group.classic, each.member_id, each.group_instance_id)
+            member = _known(group.kind, each.member_id, each.group_instance_id)
             tell_refused(ear, group.group_id, _api(event), refuse, member)
         return
     for refuse in result.refused:
-        tell_refused(ear, group.group_id, _api(event), refuse, _who(group.classic, event))
+        tell_refused(ear, group.group_id, _api(event), refuse, _who(group.kind, event))
 
 
 def tell_unserved(group_id: str, event: Event, result: Result, ear: Ear) -> None:
@@ -150,13 +150,9 @@ def tell_unserved(group_id: str, event: Event, result: Result, ear: Ear) -> None
 
 def tell_parked(group: Group, result: Result, ear: Ear) -> None:
     """The tenure has ended while members waited for a rebalance; all of them are told the same."""
-    if group.classic is None or not isinstance(result, Refuse):
-        return
-    for member in group.classic.members.values():
-        if member.join_token is not None or member.sync_token is not None:
-            api = "SyncGroup" if member.join_token is None else "JoinGroup"
-            tell_refused(ear, group.group_id, api, result, member.culprit)
-            return
+    parked = None if group.kind is None else group.kind.first_parked()
+    if parked is not None and isinstance(result, Refuse):
+        tell_refused(ear, group.group_id, parked.api, result, parked.member)
 
 
 def _api(event: Event) -> str:
@@ -170,11 +166,11 @@ def _detail(refuse: Refuse) -> str:
     return f"{refuse.detail} since {since}"
 
 
-def _who(group: ClassicGroup | None, event: Event) -> Culprit:
+def _who(kind: GroupKind | None, event: Event) -> Culprit:
     """What is known of who sent a request; of a LeaveGroup the first who is to go."""
     asks = event.members[0] if isinstance(event, Leave) and event.members else event
     return _known(
-        group,
+        kind,
         getattr(asks, "member_id", ""),
         getattr(asks, "group_instance_id", None),
         getattr(asks, "client_id", ""),
@@ -183,11 +179,11 @@ def _who(group: ClassicGroup | None, event: Event) -> Culprit:
 
 
 def _known(
-    group: ClassicGroup | None, member_id: str, instance_id: str | None, *client: str
+    kind: GroupKind | None, member_id: str, instance_id: str | None, *client: str
 ) -> Culprit:
     """A member as the group knows it, else as it was named."""
-    member = None if group is None else group.members.get(member_id)
+    member = None if kind is None else kind.find_member(member_id)
     if member is not None:
-        return member.culprit
+        return member
     client_id, client_host = client or ("", "")
     return Culprit(member_id, instance_id, client_id, client_host)

@@ -26,6 +26,7 @@ from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import LogRecord, Storage
 from coordinator_server.storage.memory import MemoryStorage
 from coordinator_server.testing.timers import MovableTimers
+from tests.support.classic import classic_of
 from tests.support.offsets import by_place
 from tests.support.settled import is_as_written
 from tests.support.story import DELAY_MS, Member, Request, Story
@@ -208,14 +209,13 @@ class Seat(Story):
         """The group, which must exist."""
         group = self.desk.coordinator.group(self.group_id)
         assert group is not None
-        assert group.classic is not None
-        return group.classic
+        return classic_of(group)
 
     @property
     def state(self) -> str:
         """The group's state, Dead if there is none."""
         group = self.desk.coordinator.group(self.group_id)
-        return "Dead" if group is None or group.classic is None else group.classic.state.value
+        return "Dead" if group is None or group.kind is None else classic_of(group).state.value
 
     async def all_join(self, *members: Member) -> None:
         """Let members join until the join phase ends."""

@@ -20,7 +20,6 @@ from coordinator_server.group.classic.validation import (
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import DONE, Effects, Left, LeftMember, Refuse, Rule
 from coordinator_server.group.events import (
-    CommitOffsets,
     Heartbeat,
     KickMember,
     Leave,
@@ -38,7 +37,7 @@ from coordinator_server.group.rebalance_events import (
 
 def heartbeat(group: ClassicGroup, event: Heartbeat, ctx: Context, out: Effects) -> None:
     """Renew the member's session and tell it whether it must rejoin."""
-    if renew(group, event, ctx.now):
+    if group.renew(event, ctx.now):
         out.reply(event.token, DONE)
         return
     refusal = refuse_member(group, event.member_id, event.group_instance_id)
@@ -50,24 +49,6 @@ def heartbeat(group: ClassicGroup, event: Heartbeat, ctx: Context, out: Effects)
             ErrorCode.REBALANCE_IN_PROGRESS, Rule.REBALANCE_UNDER_WAY, "members are joining"
         )
     out.reply(event.token, refusal)
-
-
-def renew(group: ClassicGroup, event: Heartbeat | CommitOffsets, now: int) -> bool:
-    """Renew the session of who asks if all is well with it; else nothing happens here.
-
-    Members may heartbeat between their JoinGroup and the leader's SyncGroup.
-    """
-    member_id, instance_id = event.member_id, event.group_instance_id
-    member = group.members.get(member_id)
-    if (
-        member is None
-        or event.generation != group.generation
-        or group.state is states.PREPARING_REBALANCE
-        or (instance_id is not None and group.static_members.get(instance_id) != member_id)
-    ):
-        return False
-    group.renew_session(member, now)
-    return True
 
 
 def leave(group: ClassicGroup, event: Leave, ctx: Context, out: Effects) -> None:

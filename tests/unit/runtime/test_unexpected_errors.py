@@ -23,6 +23,7 @@ from coordinator_server.loop.batching import SoonInLoop
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.ticket import CallbackTicket
+from tests.support.classic import classic_of
 from tests.support.offsets import topics_of
 from tests.support.story import Request, offset
 from tests.unit.runtime.conftest import Office, settle
@@ -91,7 +92,7 @@ async def test_a_refusal_that_cannot_be_reported_is_answered_and_the_next_one_to
 
 async def test_a_date_behind_the_year_9999_is_reported_as_the_last_one(office: Office) -> None:
     member = await stable(office, "group")
-    classic = office.tenure.actors["group"].group.classic
+    classic = classic_of(office.tenure.actors["group"].group)
     assert classic is not None
     for since, year in ((10**18, "9999-12-30"), (-(10**18), "0001-01-02")):
         classic.generation_since = since
