@@ -15,7 +15,7 @@ from coordinator_server.group.group import Group
 from coordinator_server.group.kind import GroupKind
 from coordinator_server.group.rebalance_events import Culprit
 from coordinator_server.runtime.actor import GroupActor
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.partition import Partition, PartitionState, Report
 from coordinator_server.runtime.refusals import tell_refused
 from coordinator_server.storage.base import Storage
@@ -64,14 +64,14 @@ class Coordinator:
         self,
         partitions: int,
         storage: Storage,
-        world: World,
+        dependencies: RuntimeDependencies,
         report: Report,
         ours: Callable[[int], bool] = lambda _: True,
     ) -> None:
         """`ours` says which of the partitions are ever to be served here."""
-        self.partitions = [Partition(i, storage, world, report) for i in range(partitions)]
+        self.partitions = [Partition(i, storage, dependencies, report) for i in range(partitions)]
         self._ours = [partition for partition in self.partitions if ours(partition.index)]
-        self.world = world
+        self.dependencies = dependencies
         self._storage = storage
         self._report = report
         self._partition_of = PartitionOf(partitions)
@@ -96,7 +96,7 @@ class Coordinator:
     ) -> None:
         """A request was refused before its group was asked."""
         member = Culprit(member_id, group_instance_id, client_id, client_host)
-        tell_refused(self.world, group_id, api, refuse, member)
+        tell_refused(self.dependencies, group_id, api, refuse, member)
 
     def renewal(self, group_id: str, heartbeat: Heartbeat) -> Callable[[int, int], bool]:
         """A function of `now` and `times` that takes so many of a heartbeat, there and then.

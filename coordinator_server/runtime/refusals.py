@@ -76,8 +76,8 @@ _MAX_DETAIL_CHARS: Final = 1_000
 """A detail names what was sent, up to three texts of a client."""
 
 
-class Ear(Protocol):
-    """Where refusals are told: the world of the tenures."""
+class RefusalSink(Protocol):
+    """Receives refused requests for metrics, the log and the timeline."""
 
     @property
     def counters(self) -> Counters:
@@ -89,70 +89,74 @@ class Ear(Protocol):
 
     @property
     def fold_refusal(self) -> Fold:
-        """Counts those that are known."""
+        """Counts a refusal if an equal one is known."""
 
     @property
     def observe(self) -> Callable[[Observation], None]:
-        """Is told of the others."""
+        """Publishes those that are not folded."""
 
 
-def tell_refused(ear: Ear, group_id: str, api: str, refuse: Refuse, member: Culprit) -> None:
-    """Count a refusal; tell the observers unless an equal one is known."""
-    if _is_explained(refuse, ear):
-        _explain(ear, group_id, api, refuse, member)
+def tell_refused(
+    sink: RefusalSink, group_id: str, api: str, refuse: Refuse, member: Culprit
+) -> None:
+    """Count a refusal and publish it unless an equal one is known."""
+    if _is_explained(refuse, sink):
+        _explain(sink, group_id, api, refuse, member)
 
 
-def _is_explained(refuse: Refuse, ear: Ear) -> bool:
-    """Count a refusal; whether observers are to hear of it."""
-    ear.counters.refusals[refuse.rule] += 1
+def _is_explained(refuse: Refuse, sink: RefusalSink) -> bool:
+    """Count a refusal; whether it is published to the observers."""
+    sink.counters.refusals[refuse.rule] += 1
     return refuse.rule not in _NOT_EXPLAINED
 
 
-def _explain(ear: Ear, group_id: str, api: str, refuse: Refuse, member: Culprit) -> None:
-    wall, member = ear.clock.wall_ms(), member.brief()
+def _explain(sink: RefusalSink, group_id: str, api: str, refuse: Refuse, member: Culprit) -> None:
+    wall, member = sink.clock.wall_ms(), member.brief()
     of_all = refuse.rule in _OF_ALL_MEMBERS
     detail = brief(_detail(refuse), _MAX_DETAIL_CHARS)
     place = (api, refuse.rule, "" if of_all else member.member_id, detail)
-    if not ear.fold_refusal(group_id, place, wall):
+    if not sink.fold_refusal(group_id, place, wall):
         error = refuse.error.name
-        ear.observe(Refused(wall, group_id, api, error, refuse.rule, detail, member, of_all))
+        sink.observe(Refused(wall, group_id, api, error, refuse.rule, detail, member, of_all))
 
 
-def tell_refusal(group: Group, event: Event, reply: Reply, ear: Ear) -> None:
-    """A group has refused a request, or one that was parked before."""
+def report_reply(group: Group, event: Event, reply: Reply, sink: RefusalSink) -> None:
+    """Report a request that the group refused, now or while it was parked."""
     refuse, asked = reply.result, reply.asked
-    assert isinstance(refuse, Refuse), "only refusals are told"
-    if not _is_explained(refuse, ear):
+    assert isinstance(refuse, Refuse), "only refusals are reported"
+    if not _is_explained(refuse, sink):
         return
     if asked is not None:
-        _explain(ear, group.group_id, asked.api, refuse, asked.member)
+        _explain(sink, group.group_id, asked.api, refuse, asked.member)
     else:
-        _explain(ear, group.group_id, _api(event), refuse, _who(group.kind, event))
+        _explain(sink, group.group_id, _api(event), refuse, _who(group.kind, event))
 
 
-def tell_parts(group: Group, event: Event, result: Left | Committed | Deleted, ear: Ear) -> None:
-    """A request was carried out but for some members or partitions."""
+def report_partial(
+    group: Group, event: Event, result: Left | Committed | Deleted, sink: RefusalSink
+) -> None:
+    """Report the refused members or partitions of a request that otherwise succeeded."""
     if isinstance(result, Left):
         failed = [each for each in result.members if each.error]
         for each, refuse in zip(failed, result.refused, strict=True):
             member = _known(group.kind, each.member_id, each.group_instance_id)
-            tell_refused(ear, group.group_id, _api(event), refuse, member)
+            tell_refused(sink, group.group_id, _api(event), refuse, member)
         return
     for refuse in result.refused:
-        tell_refused(ear, group.group_id, _api(event), refuse, _who(group.kind, event))
+        tell_refused(sink, group.group_id, _api(event), refuse, _who(group.kind, event))
 
 
-def tell_unserved(group_id: str, event: Event, result: Result, ear: Ear) -> None:
-    """A partition could not put a request before its group."""
+def report_unserved(group_id: str, event: Event, result: Result, sink: RefusalSink) -> None:
+    """Report a request that its partition refused before the group saw it."""
     if isinstance(result, Refuse) and type(event) in _APIS:
-        tell_refused(ear, group_id, _api(event), result, _who(None, event))
+        tell_refused(sink, group_id, _api(event), result, _who(None, event))
 
 
-def tell_parked(group: Group, result: Result, ear: Ear) -> None:
-    """The tenure has ended while members waited for a rebalance; all of them are told the same."""
+def report_parked(group: Group, result: Result, sink: RefusalSink) -> None:
+    """Report the end of a tenure to waiting members: the first stands for all of them."""
     parked = None if group.kind is None else group.kind.first_parked()
     if parked is not None and isinstance(result, Refuse):
-        tell_refused(ear, group.group_id, parked.api, result, parked.member)
+        tell_refused(sink, group.group_id, parked.api, result, parked.member)
 
 
 def _api(event: Event) -> str:
@@ -167,7 +171,7 @@ def _detail(refuse: Refuse) -> str:
 
 
 def _who(kind: GroupKind | None, event: Event) -> Culprit:
-    """What is known of who sent a request; of a LeaveGroup the first who is to go."""
+    """The sender of a request, as far as known; for LeaveGroup the first member named."""
     asks = event.members[0] if isinstance(event, Leave) and event.members else event
     return _known(
         kind,

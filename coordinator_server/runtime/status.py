@@ -30,7 +30,7 @@ class CoordinatorStatus:
     ) -> None:
         """`loads` tells what the storage has read of partitions that are being loaded."""
         self._coordinator = coordinator
-        self._world = coordinator.world
+        self._dependencies = coordinator.dependencies
         self._loads = loads
 
     def partitions(self) -> Mapping[str, int]:
@@ -47,7 +47,7 @@ class CoordinatorStatus:
 
     def max_groups(self) -> int:
         """How many groups the settings allow."""
-        return self._world.limits.max_groups
+        return self._dependencies.limits.max_groups
 
     def loading(self) -> Mapping[int, tuple[int, int]]:
         """Bytes read and bytes in all, by partition that is being loaded."""
@@ -88,7 +88,7 @@ class CoordinatorStatus:
 
     def waiting(self, group_id: str) -> WaitingStatus | None:
         """Whom a group waits for, or None."""
-        kind, clock = self._find(group_id), self._world.clock
+        kind, clock = self._find(group_id), self._dependencies.clock
         return None if kind is None else kind.waiting(clock.wall_ms() - clock.monotonic_ms())
 
     def offsets(self, group_id: str) -> Sequence[OffsetStatus]:
@@ -100,7 +100,7 @@ class CoordinatorStatus:
         group = self._coordinator.group(group_id)
         if group is None:
             return
-        expiry = Expiry(group, self._world.limits)
+        expiry = Expiry(group, self._dependencies.limits)
         spared = {topic for topic in group.offsets.topics() if expiry.spares(topic)}
         if only_expiring and len(spared) == len(group.offsets.topics()):
             return

@@ -18,7 +18,7 @@ from coordinator_server.group.effects import Fetched, FetchedOffset
 from coordinator_server.group.events import Describe, Event, FetchOffsets
 from coordinator_server.ids import CountingIds
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
@@ -66,7 +66,7 @@ class Desk:
         self.observed: list[Observation] = []
         self.bugs: list[TurnFailed] = []
         self.reports: list[tuple[str, dict[str, Any]]] = []
-        self.world = World(
+        self.dependencies = RuntimeDependencies(
             clock=self.clock,
             ids=CountingIds(),
             timers=self.timers,
@@ -74,8 +74,8 @@ class Desk:
             observe=self.observed.append,
             log_bug=lambda _group_id, bug: self.bugs.append(bug),
         )
-        self.coordinator = Coordinator(partitions, self.storage, self.world, self._report)
-        self.sweeper = Sweeper(self.coordinator, self.world, SWEEP_MS, self._report)
+        self.coordinator = Coordinator(partitions, self.storage, self.dependencies, self._report)
+        self.sweeper = Sweeper(self.coordinator, self.dependencies, SWEEP_MS, self._report)
 
     def _report(self, event: str, **fields: Any) -> None:
         self.reports.append((event, fields))
