@@ -33,7 +33,7 @@ from coordinator_server.observe.timeline import Timeline
 from coordinator_server.ports import Ids, TopicInfo
 from coordinator_server.runtime.admin import CoordinatorAdmin
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.failures import Failure
 from coordinator_server.runtime.pauses import PauseWatch
 from coordinator_server.runtime.status import CoordinatorStatus
@@ -166,7 +166,7 @@ class App:
         loop = asyncio.get_running_loop()
         storage = given.storage or self._make_storage()
         make_timers = given.timers or LoopTimers
-        world = World(
+        world = RuntimeDependencies(
             clock=self._clock,
             ids=self._ids,
             timers=make_timers(loop, self._clock),

@@ -132,11 +132,3 @@ class Authorizer(Protocol):
     def allowed(self, caller: Caller, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether `caller` may do `operation` on the resource `name`."""
         ...
-
-
-class Quota(Protocol):
-    """Slows callers down that ask too much."""
-
-    def throttle_ms(self, caller: Caller, spent_us: int) -> int:
-        """How long the caller is to wait, 0 for not at all, after `spent_us` of our time."""
-        ...

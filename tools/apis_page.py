@@ -10,7 +10,6 @@ ApiVersions itself, which answers the versions there are.
   head of the module
 - *may park*: the answer may wait for other clients or for time to pass; the connection's next
   request waits behind it, as in Kafka
-- *own*: decoded and served here
 """
 
 
@@ -22,8 +21,8 @@ def apis_page(note: str) -> str:
         note,
         "",
         INTRODUCTION,
-        "| key | API | versions | handling | needs | may park | before authentication | module |",
-        "|--:|---|---|---|---|---|---|---|",
+        "| key | API | versions | needs | may park | before authentication | module |",
+        "|--:|---|---|---|---|---|---|",
         *map(_row, announced()),
     ]
     return "\n".join(lines) + "\n"
@@ -50,7 +49,6 @@ def _row(api: ServedApi) -> str:
         str(int(api.key)),
         api_name(api),
         versions(api),
-        api.handling.value,
         needs,
         _yes(api.may_park),
         _yes(api.before_authentication),

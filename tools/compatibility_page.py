@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from coordinator_server.api.registry import REGISTRY
 from coordinator_server.config.model import PROPERTIES
-from coordinator_server.group.classic.table import TABLE
+from tests.specification.table import TABLE
 from tools.apis_page import versions
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic.state import VALID_PREVIOUS_STATES, ClassicGroupState
-from coordinator_server.group.classic.table import TABLE, Answer, Entry, Row, Situation
 from coordinator_server.group.events import Loaded
+from tests.specification.table import TABLE, Answer, Entry, Row, Situation
 
 COLUMNS = [situation for situation in Situation if situation is not Situation.DEAD]
 PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -13,7 +13,7 @@ COMPLETING = ClassicGroupState.COMPLETING_REBALANCE
 
 INTRODUCTION = """\
 What every event does to a classic group, wherever the group stands. The table is
-`coordinator_server/group/classic/table`; `tests/unit/group/test_states.py` puts a group into each
+`tests/specification`; `tests/unit/group/test_states.py` puts a group into each
 situation, lets each event happen, and compares. A pair without an outcome is an error there.
 
 A cell says, in this order:

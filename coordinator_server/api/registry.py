@@ -8,7 +8,6 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from importlib import import_module
 from struct import Struct
 from types import ModuleType
@@ -20,17 +19,6 @@ from coordinator_protocol.headers import is_flexible, response_header_version
 from coordinator_server.api.call import Call
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Caller, Operation, Resource
-
-
-class Handling(Enum):
-    """What becomes of a request."""
-
-    OWN = "own"
-    """It is decoded and served here."""
-    FORWARD = "forward"
-    """Its bytes go to another server, and the answer's come back."""
-    REWRITE = "rewrite"
-    """As FORWARD, but the answer's addresses are replaced by ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +38,6 @@ class ServedApi:
     before_authentication: bool = False
     may_park: bool = False
     """Whether an answer may wait for other clients, or for time to pass."""
-    handling: Handling = Handling.OWN
 
 
 _GROUP, _TOPIC, _CLUSTER = Resource.GROUP, Resource.TOPIC, Resource.CLUSTER

@@ -8,16 +8,8 @@ from coordinator_protocol.commit_template import CommitTemplate, Place
 from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.messages.offset_commit import OffsetCommitRequestTopic
 from coordinator_protocol.offset_value import pack_offset
-from coordinator_server.group.classic import state as states
-from coordinator_server.group.classic.members import renew
-from coordinator_server.group.classic.validation import (
-    fits,
-    group_not_found,
-    not_empty,
-    refuse_commit,
-    text_too_long,
-)
 from coordinator_server.group.context import RECORD_OVERHEAD, Context
+from coordinator_server.group.deletion import refuse_unless_empty
 from coordinator_server.group.effects import (
     Committed,
     Effects,
@@ -29,6 +21,7 @@ from coordinator_server.group.effects import (
 )
 from coordinator_server.group.events import CommitOffsets, FetchOffsets, ResetOffsets
 from coordinator_server.group.group_state import GroupMemory
+from coordinator_server.group.refusals import fits, group_not_found, text_too_long
 
 _NONE: Final = ErrorCode.NONE
 
@@ -55,9 +48,8 @@ def commit(group: GroupMemory, event: CommitOffsets, ctx: Context, out: Effects)
     if refusal is not None:
         out.reply(event.token, refusal)
         return
-    classic = group.classic
-    if classic is not None and classic.state in (states.STABLE, states.PREPARING_REBALANCE):
-        classic.renew_session(classic.members[event.member_id], ctx.now)
+    if group.kind is not None:
+        group.kind.committed(event, ctx.now)
     errors: list[ErrorCode] = []
     refused: list[Refuse] = []
     wall, expires = ctx.wall, _expire_timestamp(event, ctx)
@@ -110,29 +102,20 @@ def takes_again(group: GroupMemory, repeat: RepeatedCommit, ctx: Context) -> boo
 
     False: nothing has happened.
     """
-    classic, asked, limits = group.classic, repeat.asked, ctx.limits
-    if (
-        classic is None
-        or repeat.most_bytes > limits.max_append_bytes
-        or repeat.longest_metadata > limits.offset_metadata_max_chars
-    ):
-        return False
-    if classic.state is states.STABLE:
-        # Then nobody but members may commit, and that is a sign of life like any other.
-        return renew(classic, asked.member_id, asked.group_instance_id, asked.generation, ctx.now)
-    if refuse_commit(classic, asked) is not None:
-        return False
-    if classic.state is states.PREPARING_REBALANCE:
-        classic.renew_session(classic.members[asked.member_id], ctx.now)
-    return True
+    kind, limits = group.kind, ctx.limits
+    return (
+        kind is not None
+        and repeat.most_bytes <= limits.max_append_bytes
+        and repeat.longest_metadata <= limits.offset_metadata_max_chars
+        and kind.takes_again(repeat.asked, ctx.now)
+    )
 
 
 def reset_offsets(group: GroupMemory, event: ResetOffsets, ctx: Context, out: Effects) -> None:
     """An operator sets offsets; members would not notice, so there must be none."""
-    if group.classic is None:
-        out.reply(event.token, group_not_found(group.group_id))
-    elif group.classic.state is not states.EMPTY:
-        out.reply(event.token, not_empty(group.classic))
+    refusal = refuse_unless_empty(group)
+    if refusal is not None:
+        out.reply(event.token, refusal)
     else:
         offsets = CommitOffsets(event.token, "", None, -1, event.topics, -1, True)
         commit(group, offsets, ctx, out)
@@ -149,8 +132,8 @@ _LATEST: Final = 2**63 - 1
 
 
 def _refuse(group: GroupMemory, event: CommitOffsets, ctx: Context) -> Refuse | None:
-    if group.classic is not None:
-        refusal = refuse_commit(group.classic, event)
+    if group.kind is not None:
+        refusal = group.kind.refuse_commit(event)
         if refusal is not None:
             return refusal
     elif event.generation >= 0:

@@ -1,4 +1,4 @@
-"""What a group is told with every event: time, ids and limits. Nothing else reaches it."""
+"""The context of every event: time, ids and limits, the only inputs beside the event."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -8,7 +8,7 @@ RECORD_OVERHEAD: Final = 128
 
 
 class MemberIds(Protocol):
-    """Where the random part of member ids comes from."""
+    """Generates the random part of member ids."""
 
     def member_suffix(self) -> str:
         """The `<uuid>` of `<client id>-<uuid>`."""
@@ -39,7 +39,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Context:
-    """The world as one turn sees it."""
+    """Time, ids and limits for one turn."""
 
     now: int
     """Monotonic milliseconds: deadlines."""

@@ -7,13 +7,6 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.history import RebalanceHistoryKey
 from coordinator_protocol.offset_value import OffsetCommitValue
 from coordinator_protocol.records import GroupMetadataKey, OffsetCommitKey
-from coordinator_server.group.classic.state import (
-    CONSUMER_PROTOCOL_TYPE,
-    ClassicGroup,
-    ClassicGroupState,
-)
-from coordinator_server.group.classic.subscription import topics_in_use
-from coordinator_server.group.classic.validation import group_not_found, not_empty
 from coordinator_server.group.context import Context, Limits
 from coordinator_server.group.effects import DONE, Deleted, Effects, Refuse, Rule, Write
 from coordinator_server.group.events import (
@@ -23,26 +16,27 @@ from coordinator_server.group.events import (
     TopicsDeleted,
 )
 from coordinator_server.group.group_state import GroupMemory
+from coordinator_server.group.kind import GroupKind
 from coordinator_server.group.rebalance_events import (
     GroupRemoved,
     OffsetsRemoved,
     OffsetsRemovedReason,
 )
 from coordinator_server.group.rebalance_log import PastEvents, aged, key_of
-
-_S = ClassicGroupState
+from coordinator_server.group.refusals import group_not_found
 
 
 def delete_offsets(group: GroupMemory, event: DeleteOffsets, _ctx: Context, out: Effects) -> None:
     """OffsetDelete: not of topics that members subscribe to (KIP-496)."""
-    classic = group.classic
-    if classic is None:
+    kind = group.kind
+    if kind is None:
         out.reply(event.token, group_not_found(group.group_id))
         return
-    if classic.state is not _S.EMPTY and classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        out.reply(event.token, not_empty(classic))
+    refusal = kind.refuse_offset_deletion()
+    if refusal is not None:
+        out.reply(event.token, refusal)
         return
-    in_use = topics_in_use(classic, [topic for topic, _ in event.topics])
+    in_use = kind.topics_in_use([topic for topic, _ in event.topics])
     results = []
     for topic, partitions in event.topics:
         used = topic in in_use
@@ -61,12 +55,18 @@ def _subscribed(topic: str) -> Refuse:
     return Refuse(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, Rule.TOPIC_SUBSCRIBED, detail)
 
 
+def refuse_unless_empty(group: GroupMemory) -> Refuse | None:
+    """Return why a request that needs an Empty group is refused, or None."""
+    if group.kind is None:
+        return group_not_found(group.group_id)
+    return group.kind.refuse_unless_empty()
+
+
 def delete_group(group: GroupMemory, event: DeleteGroup, _ctx: Context, out: Effects) -> None:
     """DeleteGroups: an Empty group goes with all its offsets (KIP-229)."""
-    if group.classic is None:
-        out.reply(event.token, group_not_found(group.group_id))
-    elif group.classic.state is not _S.EMPTY:
-        out.reply(event.token, not_empty(group.classic))
+    refusal = refuse_unless_empty(group)
+    if refusal is not None:
+        out.reply(event.token, refusal)
     else:
         for topic, partition in group.offsets.partitions():
             _forget(group, topic, partition, out)
@@ -98,22 +98,22 @@ def _expire_offsets(group: GroupMemory, ctx: Context, out: Effects) -> None:
     Follows `OffsetMetadataManager.cleanupExpiredOffsets`. Offsets of open transactions stay, and
     so does a group that has handed out member ids.
     """
-    classic = group.classic
-    if classic is None or not _may_expire(classic):
+    kind = group.kind
+    if kind is None or not kind.offsets_may_expire:
         return
-    in_use = topics_in_use(classic, group.offsets.topics())
+    in_use = kind.topics_in_use(group.offsets.topics())
     kept = bool(group.offsets.pending or in_use)
     for topic in group.offsets.topics():
         if topic in in_use:
             continue
         for partition, value in group.offsets.of_topic(topic).items():
-            expired = ctx.wall >= _expires_at(classic, value, ctx.limits)
+            expired = ctx.wall >= _expires_at(kind, value, ctx.limits)
             if expired and not group.offsets.is_pending(topic, partition):
                 _forget(group, topic, partition, out)
             else:
                 kept = True
     _tell(group, OffsetsRemovedReason.EXPIRED, out)
-    if not kept and classic.state is _S.EMPTY and not classic.pending:
+    if not kept and kind.is_removable:
         _end_group(group, out)
 
 
@@ -154,45 +154,32 @@ def _forget_rebalances(group: GroupMemory, count: int, out: Effects) -> None:
         out.write(key_of(group.group_id, raw), None)
 
 
-def _may_expire(group: ClassicGroup) -> bool:
-    """Kafka's conditions by protocol type and state (`ClassicGroup.offsetExpirationCondition`)."""
-    if group.protocol_type is None or group.state is _S.EMPTY:
-        return True
-    return group.protocol_type == CONSUMER_PROTOCOL_TYPE and group.state is _S.STABLE
-
-
-def _expires_at(group: ClassicGroup, value: OffsetCommitValue, limits: Limits) -> int:
-    """When the retention of an offset is over; one given by the request counts alone.
-
-    For a group that was a group, the time runs from when it became Empty.
-    """
+def _expires_at(kind: GroupKind, value: OffsetCommitValue, limits: Limits) -> int:
+    """When the retention of an offset is over; one given by the request counts alone."""
     if value.expire_timestamp != -1:
         return value.expire_timestamp
-    since = value.commit_timestamp
-    if group.protocol_type is not None and group.state is _S.EMPTY and group.state_since != -1:
-        since = group.state_since
-    return since + limits.offsets_retention_ms
+    return kind.retention_begins(value.commit_timestamp) + limits.offsets_retention_ms
 
 
 class Expiry:
     """When the offsets of a group expire if nothing happens to it; for whoever wants to know."""
 
     def __init__(self, group: GroupMemory, limits: Limits) -> None:
-        self._group = group.classic
+        self._kind = group.kind
         self._limits = limits
         self._in_use = frozenset[str]()
-        if group.classic is not None:
-            self._in_use = topics_in_use(group.classic, group.offsets.topics())
+        if group.kind is not None:
+            self._in_use = group.kind.topics_in_use(group.offsets.topics())
 
     def spares(self, topic: str) -> bool:
         """Whether no offset of a topic expires as things are."""
-        return self._group is None or not _may_expire(self._group) or topic in self._in_use
+        return self._kind is None or not self._kind.offsets_may_expire or topic in self._in_use
 
     def of(self, topic: str, value: OffsetCommitValue) -> int | None:
         """Wall-clock milliseconds; None while the offset is in use."""
-        if self._group is None or self.spares(topic):
+        if self._kind is None or self.spares(topic):
             return None
-        return _expires_at(self._group, value, self._limits)
+        return _expires_at(self._kind, value, self._limits)
 
 
 def _forget(group: GroupMemory, topic: str, partition: int, out: Effects) -> None:

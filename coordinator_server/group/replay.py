@@ -11,11 +11,8 @@ from coordinator_protocol.commit_template import CommitTemplate
 from coordinator_protocol.history import PackedHistory, RebalanceHistoryKey
 from coordinator_protocol.offset_value import OffsetCommitValue
 from coordinator_protocol.records import GroupMetadataValue, OffsetCommitKey, RecordKey, RecordValue
-from coordinator_server.group.classic.state import (
-    ClassicGroup,
-    ClassicGroupState,
-    ClassicMember,
-)
+from coordinator_server.group.classic.kind import ClassicKind
+from coordinator_server.group.classic.state import ClassicGroupState, ClassicMember
 from coordinator_server.group.group_state import GroupMemory
 from coordinator_server.group.interning import text_alike
 from coordinator_server.group.rebalance_log import dropped, kept
@@ -41,8 +38,8 @@ def apply(
         if not isinstance(value, OffsetCommitValue):
             group.offsets.remove(key.topic, key.partition)
             return
-        if group.classic is None:
-            group.classic = ClassicGroup(group.group_id, wall)
+        if group.kind is None:
+            group.kind = ClassicKind(group.group_id, wall)
         if producer_id == NO_PRODUCER_ID:
             group.offsets.put(key.topic, key.partition, value)
         else:
@@ -53,19 +50,19 @@ def apply(
         else:
             group.past = dropped(group.past, key)
     elif value is None:
-        group.durable = group.classic = None
+        group.durable = group.kind = None
     elif isinstance(value, GroupMetadataValue):
         group.durable = value
-        if group.classic is None:
-            group.classic = ClassicGroup(group.group_id, value.current_state_timestamp)
+        if group.kind is None:
+            group.kind = ClassicKind(group.group_id, value.current_state_timestamp)
 
 
 def apply_packed(
     group: GroupMemory, topic: str, values: Collection[tuple[int, bytes]], wall: int = -1
 ) -> None:
     """`apply` for plain commits of a topic: partitions and values, as in the log."""
-    if group.classic is None:
-        group.classic = ClassicGroup(group.group_id, wall)
+    if group.kind is None:
+        group.kind = ClassicKind(group.group_id, wall)
     group.offsets.put_packed(topic, values)
 
 
@@ -79,12 +76,12 @@ def end_transaction(group: GroupMemory, producer_id: int, *, commit: bool) -> No
     group.offsets.end_transaction(producer_id, commit=commit)
 
 
-def restore(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+def restore(group_id: str, value: GroupMetadataValue) -> ClassicKind:
     """The group of a record: Stable with its members, or Empty (Kafka's replay).
 
     Of each member's protocols only the selected one is in the log.
     """
-    group = ClassicGroup(group_id, value.current_state_timestamp)
+    group = ClassicKind(group_id, value.current_state_timestamp)
     for written in value.members:
         member = ClassicMember(
             written.member_id,

@@ -1,4 +1,4 @@
-"""Nobody is asked who they are, everybody may do everything, as much as they like."""
+"""Defaults that allow everything: no authentication and no authorization."""
 
 from coordinator_server.ports import ANONYMOUS, Caller, Operation, Principal, Resource
 
@@ -19,11 +19,3 @@ class AllowAll:
     ) -> bool:
         """Always."""
         return True
-
-
-class Unlimited:
-    """Implements ports.Quota."""
-
-    def throttle_ms(self, _caller: Caller, _spent_us: int) -> int:
-        """Never."""
-        return 0

@@ -1,21 +1,42 @@
 """What the observers ask of the running coordinator, and the shapes of its answers."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from coordinator_server.group.rebalance_events import Culprit, RebalanceEvent
+from coordinator_server.group.rebalance_events import RebalanceEvent
+from coordinator_server.group.status import (
+    MEMBER_KINDS,
+    WAITING_PHASES,
+    Awaited,
+    Census,
+    GroupStatus,
+    GroupSummary,
+    MemberStatus,
+    WaitingStatus,
+)
+
+__all__ = [
+    "MEMBER_KINDS",
+    "MEMORY_KINDS",
+    "PARTITION_STATES",
+    "WAITING_PHASES",
+    "AdminResult",
+    "Awaited",
+    "Census",
+    "GroupAdmin",
+    "GroupGauges",
+    "GroupStatus",
+    "GroupSummary",
+    "MemberStatus",
+    "OffsetStatus",
+    "StatusSource",
+    "Unserved",
+    "WaitingStatus",
+]
 
 PARTITION_STATES = ("initial", "loading", "active", "failed", "closed")
 """States of a coordinator partition, as they are named in metrics and JSON."""
-
-WAITING_PHASES = ("join", "sync", "pending")
-"""What groups wait for: members that have not joined or synced, and ids that nobody uses yet."""
-
-MEMBER_KINDS = ("dynamic", "static", "pending")
-"""How a member belongs to a classic group; pending ids have not joined yet."""
-
 
 MEMORY_KINDS = ("groups", "members", "offsets")
 """What is kept for clients, as far as it is estimated."""
@@ -32,80 +53,6 @@ class Unserved(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MemberStatus:
-    """A member of a group as it is now."""
-
-    member: Culprit
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    waits_for: str | None
-    """`join` or `sync` while a request of the member is unanswered, else None."""
-    topics: Sequence[str] = ()
-    """What it subscribes to, if it is a consumer and that can be read."""
-    assigned: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Partitions by topic, if it is a consumer and that can be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSummary:
-    """A group in a list of groups."""
-
-    group_id: str
-    state: str
-    protocol_type: str
-    protocol: str
-    generation: int
-    members: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """A group with its members, and whom it waits for."""
-
-    summary: GroupSummary
-    leader: str | None
-    members: Sequence[MemberStatus]
-    waiting_for: Sequence[Culprit]
-    """Members that hold the rebalance up: not rejoined, not synced, or pending ids."""
-    state_since_ms: int | None = None
-    """Wall-clock milliseconds; None if an old record did not say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Awaited:
-    """A member, or a member id that was handed out, that a group waits for."""
-
-    member: Culprit
-    kind: str
-    """One of `MEMBER_KINDS`."""
-    awaited_for: str
-    """`join` or `sync`."""
-    since_ms: int
-    """Wall-clock milliseconds, as `deadline_ms`."""
-    deadline_ms: int
-    """When the group goes on without it."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingStatus:
-    """What a group waits for, and until when; wall-clock milliseconds."""
-
-    group_id: str
-    state: str
-    phase: str | None
-    """`join` or `sync`; None while no rebalance is under way."""
-    since_ms: int | None
-    """When the phase began."""
-    deadline_ms: int | None
-    """When it ends whoever is missing."""
-    waiting: Sequence[Awaited]
-    joined: int
-    """Members that have done their part in this phase."""
-    expected: int
-    """Members and handed-out ids that have to."""
-
-
-@dataclass(frozen=True, slots=True)
 class OffsetStatus:
     """A committed offset."""
 
@@ -119,36 +66,6 @@ class OffsetStatus:
     """Wall-clock milliseconds."""
     expire_ms: int | None
     """When it expires if nothing changes; None while it is in use."""
-
-
-@dataclass(slots=True)
-class Census:
-    """What there is in all groups together."""
-
-    groups: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By state and protocol type."""
-    members: Counter[str] = field(default_factory=Counter)
-    """By kind (`MEMBER_KINDS`)."""
-    offsets: int = 0
-    """Committed ones."""
-    pending_offsets: int = 0
-    """Of open transactions."""
-    oldest_pending_ms: int | None = None
-    """When the oldest of those was sent (wall-clock milliseconds)."""
-    waiting: Counter[str] = field(default_factory=Counter)
-    """Whom groups wait for, as in `GroupGauges`."""
-    queued_events: int = 0
-    """Requests and timers that wait for their turn in the mailboxes of groups."""
-    memory_bytes: Counter[str] = field(default_factory=Counter)
-    """Estimated, by kind (`MEMORY_KINDS`)."""
-
-    @classmethod
-    def whole(cls, counting: "Iterable[Census]") -> "Census":
-        """The end of a count, all at once."""
-        census = cls()
-        for census in counting:  # noqa: B007 - the last one is whole
-            pass
-        return census
 
 
 class GroupGauges(NamedTuple):

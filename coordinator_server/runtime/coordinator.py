@@ -11,9 +11,10 @@ from coordinator_server.group.commits import RepeatedCommit, repeated
 from coordinator_server.group.effects import FetchedTopic, Refuse
 from coordinator_server.group.events import CommitOffsets, Event, FetchOffsets, Token
 from coordinator_server.group.group import Group
+from coordinator_server.group.kind import GroupKind
 from coordinator_server.group.rebalance_events import Culprit
 from coordinator_server.runtime.actor import GroupActor
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.partition import Partition, PartitionState, Report
 from coordinator_server.runtime.refusals import tell_refused
 from coordinator_server.storage.base import Storage
@@ -62,14 +63,14 @@ class Coordinator:
         self,
         partitions: int,
         storage: Storage,
-        world: World,
+        dependencies: RuntimeDependencies,
         report: Report,
         ours: Callable[[int], bool] = lambda _: True,
     ) -> None:
         """`ours` says which of the partitions are ever to be served here."""
-        self.partitions = [Partition(i, storage, world, report) for i in range(partitions)]
+        self.partitions = [Partition(i, storage, dependencies, report) for i in range(partitions)]
         self._ours = [partition for partition in self.partitions if ours(partition.index)]
-        self.world = world
+        self.dependencies = dependencies
         self._storage = storage
         self._report = report
         self._partition_of = PartitionOf(partitions)
@@ -94,7 +95,7 @@ class Coordinator:
     ) -> None:
         """A request was refused before its group was asked."""
         member = Culprit(member_id, group_instance_id, client_id, client_host)
-        tell_refused(self.world, group_id, api, refuse, member)
+        tell_refused(self.dependencies, group_id, api, refuse, member)
 
     def renew(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: int
@@ -152,14 +153,8 @@ class Coordinator:
         """ListGroups of this node."""
         if any(p.state is PartitionState.LOADING for p in self.partitions):
             return GroupList((), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        listed = (
-            ListedGroup(
-                group.group_id, group.classic.protocol_type or "", group.classic.state, "classic"
-            )
-            for group in self.groups()
-            if group.classic is not None
-        )
-        return GroupList(listed, ErrorCode.NONE)
+        kinds = (group.kind for group in self.groups())
+        return GroupList((_listed(kind) for kind in kinds if kind is not None), ErrorCode.NONE)
 
     def partition_states(self) -> Counter[PartitionState]:
         """How many of our partitions are in each state."""
@@ -201,3 +196,8 @@ class Coordinator:
 
     async def _on_lost(self, partition: int) -> None:
         await self.partitions[partition].lost()
+
+
+def _listed(kind: GroupKind) -> ListedGroup:
+    summary = kind.summary()
+    return ListedGroup(summary.group_id, summary.protocol_type, summary.state, kind.group_type)

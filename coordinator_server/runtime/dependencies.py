@@ -1,4 +1,4 @@
-"""What all tenures share: ports, limits, counters, and where they tell what happened."""
+"""The dependencies of all tenures: ports, limits, counters and observers."""
 
 from asyncio import CancelledError
 from collections.abc import Callable
@@ -30,8 +30,8 @@ class GroupCount:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """What all tenures share."""
+class RuntimeDependencies:
+    """The ports, limits, counters and observers that all tenures share."""
 
     clock: Clock
     ids: Ids
@@ -39,7 +39,7 @@ class World:
     limits: Limits
     observe: Callable[[Observation], None]
     log_bug: Callable[[str, TurnFailed], None]
-    """Told the group id and what happened, before the tenure ends."""
+    """Logs a bug of a group, by group id, before the tenure ends."""
     write_timeout_ms: int = 5_000
     """offsets.commit.timeout.ms: no reply is held longer."""
     counters: Counters = field(default_factory=Counters)
@@ -53,7 +53,7 @@ class World:
     deleted: DeletedTopics = field(default_factory=DeletedTopics)
     """Topics that some partition has still to forget."""
     log_failure: Failed = lambda _step, _group_id, _error: None
-    """Told what could not be reported or tidied up; requests are served regardless."""
+    """Logs a step that failed; requests are served regardless."""
 
     def attempt(self, step: str, group_id: str, action: Callable[[], object]) -> bool:
         """Run a step whose failure must not keep anybody from an answer; whether it succeeded.
@@ -74,7 +74,7 @@ class World:
         with suppress(Exception, CancelledError):
             self.log_failure(step, group_id, error)
 
-    def tell(self, observation: Observation) -> None:
+    def publish(self, observation: Observation) -> None:
         """Hand an observation to the observers; never raises."""
         try:
             self.observe(observation)

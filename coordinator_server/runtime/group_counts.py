@@ -1,31 +1,25 @@
-"""Groups in numbers, for metrics: counted a few at a time, so that nobody waits for a scrape."""
+"""Counts groups for metrics, a few per step, so that a scrape does not block the event loop."""
 
 from collections.abc import Iterator
 
 from coordinator_protocol.history import history_head
-from coordinator_server.group.classic.state import (
-    ClassicGroup,
-    ClassicGroupState,
-    ClassicMember,
-)
 from coordinator_server.group.group import Group
+from coordinator_server.group.kind import GroupKind
 from coordinator_server.observe.status import Census, GroupGauges
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.coordinator import Coordinator
 
 GROUP_BYTES = 2_100
-"""Of a group without members and offsets; measured, see docs/performance.md."""
-MEMBER_BYTES = 600
-"""Of a member, without what it has said and was assigned."""
+"""Memory of a group without members and offsets, as measured in docs/performance.md."""
 OFFSET_BYTES = 100
-"""Of a committed offset without metadata."""
+"""Estimated memory of a committed offset without metadata."""
 
 AT_ONCE = 64
-"""How many groups are counted before others may have their turn."""
+"""Groups that are counted in one step."""
 
 
 def take_census(coordinator: Coordinator) -> Iterator[Census]:
-    """Count all groups; the same object comes again and again until it is whole."""
+    """Count all groups; yields the same census after every step, complete at the end."""
     census = Census()
     for number, actor in enumerate(coordinator.actors(), start=1):
         _count(census, actor)
@@ -35,7 +29,7 @@ def take_census(coordinator: Coordinator) -> Iterator[Census]:
 
 
 def _count(census: Census, actor: GroupActor) -> None:
-    group, classic = actor.group, actor.group.classic
+    group = actor.group
     census.queued_events += actor.queued
     offsets = len(group.offsets)
     census.offsets += offsets
@@ -43,21 +37,8 @@ def _count(census: Census, actor: GroupActor) -> None:
     census.memory_bytes["offsets"] += offsets * OFFSET_BYTES
     if group.offsets.pending:
         _count_pending(census, group)
-    if classic is not None:
-        static = len(classic.static_members)
-        for member in classic.members.values():
-            census.memory_bytes["members"] += _member_bytes(member)
-        census.groups[classic.state, classic.protocol_type or ""] += 1
-        census.members["static"] += static
-        census.members["dynamic"] += len(classic.members) - static
-        census.members["pending"] += len(classic.pending)
-        if classic.state in _UNSETTLED or classic.pending:
-            census.waiting.update(_waiting(classic))
-
-
-def _member_bytes(member: ClassicMember) -> int:
-    said = sum(len(metadata) for _, metadata in member.protocols)
-    return MEMBER_BYTES + len(member.member_id) + said + len(member.assignment)
+    if group.kind is not None:
+        group.kind.count(census)
 
 
 def _count_pending(census: Census, group: Group) -> None:
@@ -70,27 +51,13 @@ def _count_pending(census: Census, group: Group) -> None:
                 census.oldest_pending_ms = since if oldest is None else min(since, oldest)
 
 
-def gauges_of(group: Group, classic: ClassicGroup) -> GroupGauges:
+def gauges_of(group: Group, kind: GroupKind) -> GroupGauges:
     """One group in numbers."""
+    summary = kind.summary()
     return GroupGauges(
-        state=classic.state,
-        generation=classic.generation,
-        members=len(classic.members),
-        waiting=_waiting(classic),
+        state=summary.state,
+        generation=summary.generation,
+        members=summary.members,
+        waiting=kind.waiting_counts(),
         last_rebalance_ms=history_head(group.past[-1]).ended_ms if group.past else None,
     )
-
-
-_S = ClassicGroupState
-_UNSETTLED = (_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE)
-
-
-def _waiting(group: ClassicGroup) -> dict[str, int]:
-    """By `WAITING_PHASES`."""
-    joining = group.state is _S.PREPARING_REBALANCE
-    syncing = group.state is _S.COMPLETING_REBALANCE
-    return {
-        "join": len(group.members) - group.awaiting_join if joining else 0,
-        "sync": len(group.pending_sync) if syncing else 0,
-        "pending": len(group.pending),
-    }

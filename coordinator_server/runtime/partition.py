@@ -13,10 +13,10 @@ from coordinator_server.loop.task_keeper import is_cancelled
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.answering import resolve
 from coordinator_server.runtime.deletions import Deletions
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.failures import Failure, answer_to
 from coordinator_server.runtime.loader import Loader
-from coordinator_server.runtime.refusals import tell_unserved
+from coordinator_server.runtime.refusals import report_unserved
 from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import Ticket
 from coordinator_server.runtime.unlogged_generations import SpentGenerations
@@ -60,14 +60,16 @@ Report = Callable[..., None]
 class Partition:
     """Owns the current tenure, and begins another one when it has failed."""
 
-    def __init__(self, index: int, storage: Storage, world: World, report: Report) -> None:
+    def __init__(
+        self, index: int, storage: Storage, dependencies: RuntimeDependencies, report: Report
+    ) -> None:
         self.index = index
         self.state = PartitionState.INITIAL
         self.tenure: Tenure | None = None
         self.failure = ""
         """Why it failed last, in words; empty while it is served."""
         self._storage = storage
-        self._world = world
+        self._dependencies = dependencies
         self._report = report
         self._log: PartitionLog | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -75,7 +77,7 @@ class Partition:
         """Held until a tenure's log is closed; the next one is not claimed before."""
         self._stopping = False
         self._backoff_ms = FIRST_BACKOFF_MS
-        self._deletions = Deletions(world.deleted)
+        self._deletions = Deletions(dependencies.deleted)
         self._generations = SpentGenerations()
 
     def submit(self, group_id: str, event: Event) -> None:
@@ -89,10 +91,10 @@ class Partition:
         if isinstance(token, Ticket):
             result = answer_to(failure, event)
             resolve(token, result)
-            self._world.attempt(
+            self._dependencies.attempt(
                 "report a refusal",
                 group_id,
-                lambda: tell_unserved(group_id, event, result, self._world),
+                lambda: report_unserved(group_id, event, result, self._dependencies),
             )
 
     def actor(self, group_id: str) -> GroupActor | None:
@@ -224,7 +226,7 @@ class Partition:
 
     async def _begin_tenure(self) -> None:
         """Claim, load, and prove with a no-op append that the log takes writes."""
-        begun = self._world.clock.monotonic_ms()
+        begun = self._dependencies.clock.monotonic_ms()
         async with self._closing:
             log = self._log = await self._storage.claim(self.index)
         loader = Loader()
@@ -232,10 +234,10 @@ class Partition:
         await append(log, NewBatch(0))
         self._generations.loaded(loader.groups)
         groups = loader.groups.values()
-        tenure = Tenure(log, groups, self._world, self._tenure_ended, self._generations)
+        tenure = Tenure(log, groups, self._dependencies, self._tenure_ended, self._generations)
         self.tenure = tenure
-        duration_ms = self._world.clock.monotonic_ms() - begun
-        self._world.counters.partition_load_seconds.observe(duration_ms / 1000)
+        duration_ms = self._dependencies.clock.monotonic_ms() - begun
+        self._dependencies.counters.partition_load_seconds.observe(duration_ms / 1000)
         self._backoff_ms = FIRST_BACKOFF_MS
         self._transition(PartitionState.ACTIVE)
         self._opening = None
@@ -254,12 +256,12 @@ class Partition:
             )
 
     async def _back_off(self) -> None:
-        """Sleep, by the timers of the world, longer each time."""
-        wait_ms = int(self._backoff_ms * self._world.jitter())
-        deadline = self._world.clock.monotonic_ms() + wait_ms
+        """Sleep before the next attempt, longer each time."""
+        wait_ms = int(self._backoff_ms * self._dependencies.jitter())
+        deadline = self._dependencies.clock.monotonic_ms() + wait_ms
         self._backoff_ms = min(self._backoff_ms * 2, LONGEST_BACKOFF_MS)
         rung = asyncio.Event()
-        timer = self._world.timers.call_at(deadline, rung.set)
+        timer = self._dependencies.timers.call_at(deadline, rung.set)
         try:
             await rung.wait()
         finally:
@@ -272,7 +274,7 @@ class Partition:
             return
         fenced = isinstance(error, Fenced)
         self.failure = in_words(error)
-        self._world.counters.tenures_failed += 1
+        self._dependencies.counters.tenures_failed += 1
         self._transition(PartitionState.CLOSED if fenced else PartitionState.FAILED)
         self._tell(
             "tenure_ended",
@@ -311,7 +313,7 @@ class Partition:
 
     def _tell(self, event: str, **fields: object) -> None:
         """Report to the log; that this fails must not keep the partition from going on."""
-        self._world.attempt("report", "", lambda: self._report(event, **fields))
+        self._dependencies.attempt("report", "", lambda: self._report(event, **fields))
 
     def _transition(self, state: PartitionState) -> None:
         if self.state not in VALID_PREVIOUS_STATES[state]:

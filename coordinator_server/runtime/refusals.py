@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from coordinator_server.clock import Clock, utc
-from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.effects import (
     Committed,
     Deleted,
@@ -36,6 +35,7 @@ from coordinator_server.group.events import (
     Sync,
 )
 from coordinator_server.group.group import Group
+from coordinator_server.group.kind import GroupKind
 from coordinator_server.group.rebalance_events import Culprit, Observation, Refused, brief
 from coordinator_server.observe.counters import Counters
 
@@ -76,8 +76,8 @@ _MAX_DETAIL_CHARS: Final = 1_000
 """A detail names what was sent, up to three texts of a client."""
 
 
-class Ear(Protocol):
-    """Where refusals are told: the world of the tenures."""
+class RefusalSink(Protocol):
+    """Receives refused requests for metrics, the log and the timeline."""
 
     @property
     def counters(self) -> Counters:
@@ -89,74 +89,74 @@ class Ear(Protocol):
 
     @property
     def fold_refusal(self) -> Fold:
-        """Counts those that are known."""
+        """Counts a refusal if an equal one is known."""
 
     @property
     def observe(self) -> Callable[[Observation], None]:
-        """Is told of the others."""
+        """Publishes those that are not folded."""
 
 
-def tell_refused(ear: Ear, group_id: str, api: str, refuse: Refuse, member: Culprit) -> None:
-    """Count a refusal; tell the observers unless an equal one is known."""
-    if _is_explained(refuse, ear):
-        _explain(ear, group_id, api, refuse, member)
+def tell_refused(
+    sink: RefusalSink, group_id: str, api: str, refuse: Refuse, member: Culprit
+) -> None:
+    """Count a refusal and publish it unless an equal one is known."""
+    if _is_explained(refuse, sink):
+        _explain(sink, group_id, api, refuse, member)
 
 
-def _is_explained(refuse: Refuse, ear: Ear) -> bool:
-    """Count a refusal; whether observers are to hear of it."""
-    ear.counters.refusals[refuse.rule] += 1
+def _is_explained(refuse: Refuse, sink: RefusalSink) -> bool:
+    """Count a refusal; whether it is published to the observers."""
+    sink.counters.refusals[refuse.rule] += 1
     return refuse.rule not in _NOT_EXPLAINED
 
 
-def _explain(ear: Ear, group_id: str, api: str, refuse: Refuse, member: Culprit) -> None:
-    wall, member = ear.clock.wall_ms(), member.brief()
+def _explain(sink: RefusalSink, group_id: str, api: str, refuse: Refuse, member: Culprit) -> None:
+    wall, member = sink.clock.wall_ms(), member.brief()
     of_all = refuse.rule in _OF_ALL_MEMBERS
     detail = brief(_detail(refuse), _MAX_DETAIL_CHARS)
     place = (api, refuse.rule, "" if of_all else member.member_id, detail)
-    if not ear.fold_refusal(group_id, place, wall):
+    if not sink.fold_refusal(group_id, place, wall):
         error = refuse.error.name
-        ear.observe(Refused(wall, group_id, api, error, refuse.rule, detail, member, of_all))
+        sink.observe(Refused(wall, group_id, api, error, refuse.rule, detail, member, of_all))
 
 
-def tell_refusal(group: Group, event: Event, reply: Reply, ear: Ear) -> None:
-    """A group has refused a request, or one that was parked before."""
+def report_reply(group: Group, event: Event, reply: Reply, sink: RefusalSink) -> None:
+    """Report a request that the group refused, now or while it was parked."""
     refuse, asked = reply.result, reply.asked
-    assert isinstance(refuse, Refuse), "only refusals are told"
-    if not _is_explained(refuse, ear):
+    assert isinstance(refuse, Refuse), "only refusals are reported"
+    if not _is_explained(refuse, sink):
         return
     if asked is not None:
-        _explain(ear, group.group_id, asked.api, refuse, asked.member)
+        _explain(sink, group.group_id, asked.api, refuse, asked.member)
     else:
-        _explain(ear, group.group_id, _api(event), refuse, _who(group.classic, event))
+        _explain(sink, group.group_id, _api(event), refuse, _who(group.kind, event))
 
 
-def tell_parts(group: Group, event: Event, result: Left | Committed | Deleted, ear: Ear) -> None:
-    """A request was carried out but for some members or partitions."""
+def report_partial(
+    group: Group, event: Event, result: Left | Committed | Deleted, sink: RefusalSink
+) -> None:
+    """Report the refused members or partitions of a request that otherwise succeeded."""
     if isinstance(result, Left):
         failed = [each for each in result.members if each.error]
         for each, refuse in zip(failed, result.refused, strict=True):
-            member = _known(group.classic, each.member_id, each.group_instance_id)
-            tell_refused(ear, group.group_id, _api(event), refuse, member)
+            member = _known(group.kind, each.member_id, each.group_instance_id)
+            tell_refused(sink, group.group_id, _api(event), refuse, member)
         return
     for refuse in result.refused:
-        tell_refused(ear, group.group_id, _api(event), refuse, _who(group.classic, event))
+        tell_refused(sink, group.group_id, _api(event), refuse, _who(group.kind, event))
 
 
-def tell_unserved(group_id: str, event: Event, result: Result, ear: Ear) -> None:
-    """A partition could not put a request before its group."""
+def report_unserved(group_id: str, event: Event, result: Result, sink: RefusalSink) -> None:
+    """Report a request that its partition refused before the group saw it."""
     if isinstance(result, Refuse) and type(event) in _APIS:
-        tell_refused(ear, group_id, _api(event), result, _who(None, event))
+        tell_refused(sink, group_id, _api(event), result, _who(None, event))
 
 
-def tell_parked(group: Group, result: Result, ear: Ear) -> None:
-    """The tenure has ended while members waited for a rebalance; all of them are told the same."""
-    if group.classic is None or not isinstance(result, Refuse):
-        return
-    for member in group.classic.members.values():
-        if member.join_token is not None or member.sync_token is not None:
-            api = "SyncGroup" if member.join_token is None else "JoinGroup"
-            tell_refused(ear, group.group_id, api, result, member.culprit)
-            return
+def report_parked(group: Group, result: Result, sink: RefusalSink) -> None:
+    """Report the end of a tenure to waiting members: the first stands for all of them."""
+    parked = None if group.kind is None else group.kind.first_parked()
+    if parked is not None and isinstance(result, Refuse):
+        tell_refused(sink, group.group_id, parked.api, result, parked.member)
 
 
 def _api(event: Event) -> str:
@@ -170,11 +170,11 @@ def _detail(refuse: Refuse) -> str:
     return f"{refuse.detail} since {since}"
 
 
-def _who(group: ClassicGroup | None, event: Event) -> Culprit:
-    """What is known of who sent a request; of a LeaveGroup the first who is to go."""
+def _who(kind: GroupKind | None, event: Event) -> Culprit:
+    """The sender of a request, as far as known; for LeaveGroup the first member named."""
     asks = event.members[0] if isinstance(event, Leave) and event.members else event
     return _known(
-        group,
+        kind,
         getattr(asks, "member_id", ""),
         getattr(asks, "group_instance_id", None),
         getattr(asks, "client_id", ""),
@@ -183,11 +183,11 @@ def _who(group: ClassicGroup | None, event: Event) -> Culprit:
 
 
 def _known(
-    group: ClassicGroup | None, member_id: str, instance_id: str | None, *client: str
+    kind: GroupKind | None, member_id: str, instance_id: str | None, *client: str
 ) -> Culprit:
     """A member as the group knows it, else as it was named."""
-    member = None if group is None else group.members.get(member_id)
+    member = None if kind is None else kind.find_member(member_id)
     if member is not None:
-        return member.culprit
+        return member
     client_id, client_host = client or ("", "")
     return Culprit(member_id, instance_id, client_id, client_host)

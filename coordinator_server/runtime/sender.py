@@ -1,7 +1,7 @@
 """Sends the replies of a tenure: in order, a bounded number per turn of the event loop.
 
-Nothing that goes wrong with one reply keeps others from leaving: an answer is delivered before it
-is reported, and whatever raises is counted and logged.
+A failure with one reply does not stop the others: the sender delivers a reply before it reports it,
+and counts and logs every exception.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from coordinator_server.group.events import Event
 from coordinator_server.group.rebalance_events import Observation, RebalanceStarted
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.answering import refuse, resolve
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.failures import Failure, answer_to
-from coordinator_server.runtime.refusals import tell_parts, tell_refusal
-from coordinator_server.runtime.writer import Leaving
+from coordinator_server.runtime.refusals import report_partial, report_reply
+from coordinator_server.runtime.writer import OutgoingReplies
 
 REPLIES_PER_TURN: Final = 256
 """A turn of thousands of replies would hold up all other groups: these take some milliseconds."""
@@ -27,11 +27,11 @@ _NONE: Final = ErrorCode.NONE
 
 
 class ReplySender:
-    """What may leave and has not yet: only where there is very much of it."""
+    """Queues replies that may leave; only very many of them last beyond a turn of the loop."""
 
     def __init__(
         self,
-        world: World,
+        dependencies: RuntimeDependencies,
         released: Callable[[GroupActor, Sequence[Reply]], None],
         renew: Callable[[], None],
     ) -> None:
@@ -43,29 +43,29 @@ class ReplySender:
         """Members whose replies were held and have now left."""
         self.sent = 0
         """How many entries have left."""
-        self._world = world
+        self._dependencies = dependencies
         self._released = released
         self._renew = renew
-        self._queue: list[Leaving] = []
+        self._queue: list[OutgoingReplies] = []
         self._is_sending = False
         self._rest: asyncio.Handle | None = None
         """Sends the rest in the next turn of the event loop."""
 
     @property
-    def head(self) -> tuple[Leaving, Sequence[Reply]] | None:
-        """What leaves next, and its replies that are left; None if nothing waits."""
+    def head(self) -> tuple[OutgoingReplies, Sequence[Reply]] | None:
+        """The first entry of the queue and its remaining replies; None if the queue is empty."""
         return (self._queue[0], self._queue[0].replies) if self._queue else None
 
-    def send(self, leaving: list[Leaving]) -> None:
+    def send(self, outgoing: list[OutgoingReplies]) -> None:
         """Send replies and publish what happened, behind what is still on its way.
 
         Very many replies follow in the next turns of the event loop: this one made them.
         """
         if self._is_sending:
-            self._queue += leaving
+            self._queue += outgoing
             return
-        self._queue = leaving
-        if len(leaving[0].replies) > REPLIES_PER_TURN and self._send_later():
+        self._queue = outgoing
+        if len(outgoing[0].replies) > REPLIES_PER_TURN and self._send_later():
             return
         self._send_some()
 
@@ -74,13 +74,13 @@ class ReplySender:
         try:
             self._rest = asyncio.get_running_loop().call_soon(self._send_some)
         except (Exception, CancelledError) as error:  # noqa: BLE001 - sent at once instead
-            self._world.failed("send later", "", error)
+            self._dependencies.failed("send later", "", error)
             return False
         self._is_sending = True
         return True
 
     def _send_some(self) -> None:
-        """What this brings about, such as a next request, gets in line."""
+        """Send a bounded number of replies; those that sending causes join the end of the queue."""
         self._rest = None
         self._is_sending = True
         # Not read from `_rest` at the end: mypyc takes that for None still, and raises.
@@ -112,9 +112,9 @@ class ReplySender:
 
     def _send_first(self, most: int) -> int:
         """Send up to `most` replies of what comes first; how much work that was."""
-        leaving = self._queue[0]
+        outgoing = self._queue[0]
         try:
-            actor, replies = leaving.actor, leaving.replies
+            actor, replies = outgoing.actor, outgoing.replies
             is_whole = len(replies) <= most
             if not is_whole:
                 replies = replies[:most]
@@ -123,33 +123,33 @@ class ReplySender:
             if is_whole:
                 del self._queue[0]
             else:
-                leaving.replies = leaving.replies[most:]
+                outgoing.replies = outgoing.replies[most:]
             self.sent += 1
             for reply in made:
-                self._send_reply(actor, leaving.event, reply)
-            if is_whole and leaving.observed:
-                self._publish(leaving.observed)
-            if leaving.was_held:
+                self._send_reply(actor, outgoing.event, reply)
+            if is_whole and outgoing.observed:
+                self._publish(outgoing.observed)
+            if outgoing.was_held:
                 self._released(actor, made)
             return len(made) or 1
         except (Exception, CancelledError) as error:  # noqa: BLE001 - the others must leave
-            if self._queue and self._queue[0] is leaving:
+            if self._queue and self._queue[0] is outgoing:
                 del self._queue[0]
-            self._world.failed("send replies", leaving.actor.group.group_id, error)
-            self._refuse_rest(leaving)
+            self._dependencies.failed("send replies", outgoing.actor.group.group_id, error)
+            self._refuse_rest(outgoing)
             return 1
 
     def _publish(self, observed: Sequence[Observation]) -> None:
         for observation in observed:
             if type(observation) is not RebalanceStarted:
-                self._world.tell(observation)
+                self._dependencies.publish(observation)
 
     def _send_reply(self, actor: GroupActor, event: Event, reply: Reply) -> None:
         """Answer first: a report that fails must not keep the answer back."""
         result = reply.result
         resolve(reply.token, result)
         if type(result) is Committed:
-            self._world.counters.offset_commits += result.errors.count(_NONE)
+            self._dependencies.counters.offset_commits += result.errors.count(_NONE)
             if result.refused:
                 self._report(actor, event, reply)
         elif type(result) is Refuse or (
@@ -162,19 +162,19 @@ class ReplySender:
         result = reply.result
         try:
             if isinstance(result, Refuse):
-                tell_refusal(actor.group, event, reply, self._world)
+                report_reply(actor.group, event, reply, self._dependencies)
             elif isinstance(result, Left | Committed | Deleted):
-                tell_parts(actor.group, event, result, self._world)
+                report_partial(actor.group, event, result, self._dependencies)
         except (Exception, CancelledError) as error:  # noqa: BLE001 - it has been answered
-            self._world.failed("report a refusal", actor.group.group_id, error)
+            self._dependencies.failed("report a refusal", actor.group.group_id, error)
 
-    def _refuse_rest(self, leaving: Leaving) -> None:
-        """Answer who has no reply because the replies could not be made."""
-        number, count = 0, len(leaving.replies)
+    def _refuse_rest(self, outgoing: OutgoingReplies) -> None:
+        """Refuse the requests whose replies could not be made."""
+        number, count = 0, len(outgoing.replies)
         while number < count:
             try:
-                reply = leaving.replies[number]
+                reply = outgoing.replies[number]
                 refuse(reply.token, answer_to(Failure.NOT_AVAILABLE, reply.result))
             except (Exception, CancelledError) as error:  # noqa: BLE001 - others wait, too
-                self._world.failed("refuse", leaving.actor.group.group_id, error)
+                self._dependencies.failed("refuse", outgoing.actor.group.group_id, error)
             number += 1

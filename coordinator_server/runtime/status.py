@@ -3,14 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from coordinator_protocol.errors import Malformed
-from coordinator_protocol.subscription import decode_assignment, subscribed_topics
-from coordinator_server.group.classic.state import (
-    CONSUMER_PROTOCOL_TYPE,
-    ClassicGroup,
-    ClassicMember,
-)
 from coordinator_server.group.deletion import Expiry
+from coordinator_server.group.kind import GroupKind
 from coordinator_server.group.rebalance_events import RebalanceEvent
 from coordinator_server.group.rebalance_log import PastEvents
 from coordinator_server.observe.status import (
@@ -18,12 +12,10 @@ from coordinator_server.observe.status import (
     GroupGauges,
     GroupStatus,
     GroupSummary,
-    MemberStatus,
     OffsetStatus,
     Unserved,
     WaitingStatus,
 )
-from coordinator_server.runtime.awaited_members import awaited_members, waiting_status
 from coordinator_server.runtime.coordinator import Coordinator
 from coordinator_server.runtime.group_counts import AT_ONCE, gauges_of, take_census
 
@@ -38,7 +30,7 @@ class CoordinatorStatus:
     ) -> None:
         """`loads` tells what the storage has read of partitions that are being loaded."""
         self._coordinator = coordinator
-        self._world = coordinator.world
+        self._dependencies = coordinator.dependencies
         self._loads = loads
 
     def partitions(self) -> Mapping[str, int]:
@@ -55,7 +47,7 @@ class CoordinatorStatus:
 
     def max_groups(self) -> int:
         """How many groups the settings allow."""
-        return self._world.limits.max_groups
+        return self._dependencies.limits.max_groups
 
     def loading(self) -> Mapping[int, tuple[int, int]]:
         """Bytes read and bytes in all, by partition that is being loaded."""
@@ -68,43 +60,36 @@ class CoordinatorStatus:
     def gauges(self, group_id: str) -> GroupGauges | None:
         """A group in numbers, or None."""
         group = self._coordinator.group(group_id)
-        if group is None or group.classic is None:
+        if group is None or group.kind is None:
             return None
-        return gauges_of(group, group.classic)
+        return gauges_of(group, group.kind)
 
     def groups(self) -> Sequence[GroupSummary]:
         """All groups."""
-        return [_summary(group) for group in self._classic()]
+        groups = self._coordinator.groups()
+        return [group.kind.summary() for group in groups if group.kind is not None]
 
     def group_ids(self) -> Iterator[list[str]]:
         """The ids of all groups, some at a time, which are sorted."""
         groups = self._coordinator.groups()
-        ids = (group.group_id for group in groups if group.classic is not None)
+        ids = (group.group_id for group in groups if group.kind is not None)
         while some := sorted(islice(ids, AT_ONCE)):
             yield some
 
     def summary(self, group_id: str) -> GroupSummary | None:
         """A group as it is listed, or None."""
-        classic = self._find(group_id)
-        return None if classic is None else _summary(classic)
+        kind = self._find(group_id)
+        return None if kind is None else kind.summary()
 
     def group(self, group_id: str) -> GroupStatus | None:
         """A group with its members, or None."""
-        classic = self._find(group_id)
-        if classic is None:
-            return None
-        return GroupStatus(
-            summary=_summary(classic),
-            leader=classic.leader,
-            members=[_member(classic, member) for member in classic.members.values()],
-            waiting_for=[member for member, _ in awaited_members(classic)],
-            state_since_ms=None if classic.state_since < 0 else classic.state_since,
-        )
+        kind = self._find(group_id)
+        return None if kind is None else kind.status()
 
     def waiting(self, group_id: str) -> WaitingStatus | None:
         """Whom a group waits for, or None."""
-        classic = self._find(group_id)
-        return None if classic is None else waiting_status(classic, self._world.clock)
+        kind, clock = self._find(group_id), self._dependencies.clock
+        return None if kind is None else kind.waiting(clock.wall_ms() - clock.monotonic_ms())
 
     def offsets(self, group_id: str) -> Sequence[OffsetStatus]:
         """The committed offsets of a group, by topic and partition."""
@@ -115,7 +100,7 @@ class CoordinatorStatus:
         group = self._coordinator.group(group_id)
         if group is None:
             return
-        expiry = Expiry(group, self._world.limits)
+        expiry = Expiry(group, self._dependencies.limits)
         spared = {topic for topic in group.offsets.topics() if expiry.spares(topic)}
         if only_expiring and len(spared) == len(group.offsets.topics()):
             return
@@ -142,55 +127,9 @@ class CoordinatorStatus:
 
     def is_elsewhere(self, group_id: str, host: str) -> bool:
         """Whether a group has a member that is not on a host."""
-        classic = self._find(group_id)
-        members = () if classic is None else classic.members.values()
-        return any(member.client_host != host for member in members)
+        kind = self._find(group_id)
+        return kind is not None and any(other != host for other in kind.member_hosts())
 
-    def _find(self, group_id: str) -> ClassicGroup | None:
+    def _find(self, group_id: str) -> GroupKind | None:
         group = self._coordinator.group(group_id)
-        return None if group is None else group.classic
-
-    def _classic(self) -> list[ClassicGroup]:
-        groups = self._coordinator.groups()
-        return [group.classic for group in groups if group.classic is not None]
-
-
-def _summary(group: ClassicGroup) -> GroupSummary:
-    return GroupSummary(
-        group_id=group.group_id,
-        state=group.state,
-        protocol_type=group.protocol_type or "",
-        protocol=group.protocol_name or "",
-        generation=group.generation,
-        members=len(group.members),
-    )
-
-
-def _member(group: ClassicGroup, member: ClassicMember) -> MemberStatus:
-    waits = "join" if member.join_token else "sync" if member.sync_token else None
-    consumer = group.protocol_type == CONSUMER_PROTOCOL_TYPE
-    return MemberStatus(
-        member=member.culprit,
-        session_timeout_ms=member.session_timeout_ms,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        waits_for=waits,
-        topics=_topics(group, member) if consumer else (),
-        assigned=_assigned(member) if consumer else {},
-    )
-
-
-def _topics(group: ClassicGroup, member: ClassicMember) -> Sequence[str]:
-    """By the selected protocol, else the one the member likes best; what is unreadable is empty."""
-    metadata = dict(member.protocols)
-    name = group.protocol_name or next(iter(metadata), "")
-    try:
-        return subscribed_topics(metadata.get(name, b""))
-    except Malformed:
-        return ()
-
-
-def _assigned(member: ClassicMember) -> Mapping[str, Sequence[int]]:
-    try:
-        return decode_assignment(member.assignment).partitions
-    except Malformed:
-        return {}
+        return None if group is None else group.kind

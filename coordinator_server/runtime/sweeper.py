@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from coordinator_server.group.events import ExpireOffsets
 from coordinator_server.loop.task_keeper import TaskKeeper
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.partition import Report
 
 if TYPE_CHECKING:
@@ -25,10 +25,14 @@ class Sweeper:
     """Every `interval_ms`, and whenever topics are deleted."""
 
     def __init__(
-        self, coordinator: Coordinator, world: World, interval_ms: int, report: Report
+        self,
+        coordinator: Coordinator,
+        dependencies: RuntimeDependencies,
+        interval_ms: int,
+        report: Report,
     ) -> None:
         self._coordinator = coordinator
-        self._world = world
+        self._dependencies = dependencies
         self._interval_ms = interval_ms
         self._report = report
         self._timer: Cancellable | None = None
@@ -74,32 +78,32 @@ class Sweeper:
         skew = self._clock_skew()
         jump, self._skew = skew - self._skew, skew
         if abs(jump) > LONGEST_CLOCK_JUMP_MS:
-            self._world.counters.sweeps_skipped += 1
+            self._dependencies.counters.sweeps_skipped += 1
             self._report("sweep_skipped", clock_jump_ms=jump)
             return
-        counted = self._world.counters.task_failures
+        counted = self._dependencies.counters.task_failures
         task = TaskKeeper(self._report, counted).once("expiry sweep", self._visit_all)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def _clock_skew(self) -> int:
-        return self._world.clock.wall_ms() - self._world.clock.monotonic_ms()
+        return self._dependencies.clock.wall_ms() - self._dependencies.clock.monotonic_ms()
 
     def _arm(self) -> None:
-        self._due = self._world.clock.monotonic_ms() + self._interval_ms
-        self._timer = self._world.timers.call_at(self._due, self._ring)
+        self._due = self._dependencies.clock.monotonic_ms() + self._interval_ms
+        self._timer = self._dependencies.timers.call_at(self._due, self._ring)
 
     def _ring(self) -> None:
         """Sweep, unless the timer rings early: the interval may be longer than a timer can be."""
         is_early = False
         try:
-            is_early = self._world.clock.monotonic_ms() < self._due
+            is_early = self._dependencies.clock.monotonic_ms() < self._due
             if not is_early:
                 self.sweep()
         finally:
             # Whatever failed: without a timer nothing would ever expire again.
             if is_early:
-                self._timer = self._world.timers.call_at(self._due, self._ring)
+                self._timer = self._dependencies.timers.call_at(self._due, self._ring)
             else:
                 self._arm()
 

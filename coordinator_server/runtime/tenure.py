@@ -20,12 +20,12 @@ from coordinator_server.group.rebalance_events import (
 )
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.answering import refuse
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.failures import Failure, answer_to
-from coordinator_server.runtime.refusals import tell_parked, tell_unserved
+from coordinator_server.runtime.refusals import report_parked, report_unserved
 from coordinator_server.runtime.sender import ReplySender
 from coordinator_server.runtime.unlogged_generations import SpentGenerations
-from coordinator_server.runtime.writer import Leaving, Writer
+from coordinator_server.runtime.writer import OutgoingReplies, Writer
 from coordinator_server.storage.base import Fenced, PartitionLog
 
 if TYPE_CHECKING:
@@ -46,30 +46,30 @@ class Tenure:
         self,
         log: PartitionLog,
         groups: Iterable[Group],
-        world: World,
+        dependencies: RuntimeDependencies,
         on_end: Callable[[BaseException], None],
         generations: SpentGenerations,
     ) -> None:
         self.log = log
         self.ended = False
-        self.timers = world.timers
+        self.timers = dependencies.timers
         self.actors = {group.group_id: GroupActor(group, self) for group in groups}
-        world.count.groups += len(self.actors)
-        self._sender = ReplySender(world, self._released, self._renew_sessions)
+        dependencies.count.groups += len(self.actors)
+        self._sender = ReplySender(dependencies, self._released, self._renew_sessions)
         self.writer = Writer(
             log,
-            world.limits.max_append_bytes,
-            world.clock,
-            world.counters.log_append_seconds,
-            world.soon,
+            dependencies.limits.max_append_bytes,
+            dependencies.clock,
+            dependencies.counters.log_append_seconds,
+            dependencies.soon,
             self._sender.send,
             self._append_failed,
         )
-        self._world = world
+        self._dependencies = dependencies
         self._on_end = on_end
         self._generations = generations
-        self._context = Context(0, 0, world.ids, world.limits)
-        self.attempt = world.attempt
+        self._context = Context(0, 0, dependencies.ids, dependencies.limits)
+        self.attempt = dependencies.attempt
         self.waiting: set[GroupActor] = set()
         """Actors that have events in their mailboxes."""
         self._watchdog: Cancellable | None = None
@@ -83,8 +83,8 @@ class Tenure:
         """Take an event for a group, which need not exist."""
         actor = self.actors.get(group_id)
         if actor is None:
-            count = self._world.count
-            if count.groups >= self._world.limits.max_groups and type(event) in _MAKE_GROUPS:
+            count = self._dependencies.count
+            if count.groups >= self._dependencies.limits.max_groups and type(event) in _MAKE_GROUPS:
                 self._refuse_group(group_id, event)
                 return
             actor = self.actors[group_id] = GroupActor(Group(group_id), self)
@@ -93,11 +93,11 @@ class Tenure:
 
     def _refuse_group(self, group_id: str, event: Event) -> None:
         """Answer a request that would make one group too many."""
-        most = self._world.limits.max_groups
+        most = self._dependencies.limits.max_groups
         detail = f"the server has as many groups as group.max.groups={most} allows"
         answer = Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, Rule.TOO_MANY_GROUPS, detail)
         refuse(getattr(event, "token", None), answer)
-        self._tell_unserved(group_id, event, answer)
+        self._report_unserved(group_id, event, answer)
 
     def forget(self, actor: GroupActor) -> None:
         """Drop the actor of a group that has ceased to exist; the id may come back."""
@@ -106,7 +106,7 @@ class Tenure:
             # It may have been forgotten before, and another one have taken its place.
             if self.actors.get(actor.group.group_id) is actor:
                 del self.actors[actor.group.group_id]
-                self._world.count.groups -= 1
+                self._dependencies.count.groups -= 1
 
     def end(self, failure: Failure, error: BaseException | None = None) -> None:
         """The one final step: every held, parked or waiting request is answered, once.
@@ -116,7 +116,7 @@ class Tenure:
         if self.ended:
             return
         self.ended = True
-        self._world.count.groups -= len(self.actors)
+        self._dependencies.count.groups -= len(self.actors)
         attempt, actors = self.attempt, self.actors
         if failure is not Failure.SHUTTING_DOWN:
             attempt("note generations", "", lambda: self._generations.ended(actors))
@@ -128,7 +128,7 @@ class Tenure:
         for held in self.writer.stop():
             group_id = held.actor.group.group_id
             self._refuse_replies(group_id, held.event, held.replies, failure)
-            attempt("report a rebalance", group_id, partial(self._tell_aborted, held.observed))
+            attempt("report a rebalance", group_id, partial(self._report_aborted, held.observed))
         for group_id, actor in list(actors.items()):
             if actor.is_quiet:
                 continue
@@ -138,7 +138,7 @@ class Tenure:
 
     def _abort(self, actor: GroupActor) -> None:
         for observation in actor.group.abort(self.context()).observed:
-            self._world.tell(observation)
+            self._dependencies.publish(observation)
 
     def waits(self) -> Iterator[tuple[object, object]]:
         """What waits to be done, in pairs: where, and an object that is another one after progress.
@@ -168,10 +168,10 @@ class Tenure:
     # --- for actors ---
 
     def context(self, now: int | None = None) -> Context:
-        """The world as the coming turn sees it; `now` where somebody has looked already."""
+        """The context of the next turn; `now` if the caller has read the clock already."""
         context = self._context
-        context.now = self._world.clock.monotonic_ms() if now is None else now
-        context.wall = self._world.clock.wall_ms()
+        context.now = self._dependencies.clock.monotonic_ms() if now is None else now
+        context.wall = self._dependencies.clock.wall_ms()
         return context
 
     def carry_out(self, actor: GroupActor, event: Event, effects: Effects) -> None:
@@ -182,7 +182,7 @@ class Tenure:
         """
         for observation in effects.observed:
             if type(observation) is RebalanceStarted:
-                self._world.tell(observation)
+                self._dependencies.publish(observation)
         if effects.writes:
             try:
                 self.writer.append(actor, effects.writes, self._context)
@@ -215,19 +215,19 @@ class Tenure:
         """Send, hold or refuse what a turn has to say."""
         if self.ended:
             self._refuse_replies(actor.group.group_id, event, replies, Failure.APPEND_FAILED)
-            self._tell_aborted(observed)
+            self._report_aborted(observed)
         elif self.writer.holds_back(actor):
             # A group that has just ended is forgotten when that is durable.
             if replies or observed or actor.group.is_vacant:
-                self.writer.hold(Leaving(actor, event, replies, observed, was_held=True))
+                self.writer.hold(OutgoingReplies(actor, event, replies, observed, was_held=True))
         elif replies or observed:
-            self._sender.send([Leaving(actor, event, replies, observed, was_held=False)])
+            self._sender.send([OutgoingReplies(actor, event, replies, observed, was_held=False)])
 
     def report_bug(self, group_id: str, bug: TurnFailed) -> None:
         """A turn has raised: the memory of the partition is suspect, so the log decides."""
-        self.attempt("log a bug", group_id, lambda: self._world.log_bug(group_id, bug))
+        self.attempt("log a bug", group_id, lambda: self._dependencies.log_bug(group_id, bug))
         self._refuse_replies(group_id, bug.event, bug.effects.replies, Failure.NOT_AVAILABLE)
-        self._tell_aborted(bug.effects.observed)
+        self._report_aborted(bug.effects.observed)
         self.end(Failure.NOT_AVAILABLE, bug)
         refuse(getattr(bug.event, "token", None), answer_to(Failure.NOT_AVAILABLE, bug.event))
 
@@ -248,11 +248,11 @@ class Tenure:
 
     # --- replies ---
 
-    def _tell_aborted(self, observed: Iterable[Observation]) -> None:
+    def _report_aborted(self, observed: Iterable[Observation]) -> None:
         """Rebalances whose last record is not durable have not ended well, whatever was meant."""
         for observation in observed:
             if type(observation) is RebalanceEvent:
-                self._world.tell(replace(observation, outcome=Outcome.ABORTED))
+                self._dependencies.publish(replace(observation, outcome=Outcome.ABORTED))
 
     def _released(self, actor: GroupActor, replies: Sequence[Reply]) -> None:
         """Remember which members had to wait; a group that has ended is forgotten."""
@@ -265,7 +265,7 @@ class Tenure:
     def _renew_sessions(self) -> None:
         """Members that had to wait have their sessions start anew: all of a group at once."""
         have_waited, self._sender.have_waited = self._sender.have_waited, {}
-        now = self._world.clock.monotonic_ms()
+        now = self._dependencies.clock.monotonic_ms()
         for actor, members in have_waited.items():
             if not self.ended:
                 actor.released(members, now)
@@ -277,14 +277,16 @@ class Tenure:
         try:
             left = actor.stop()
         except (Exception, CancelledError) as error:  # noqa: BLE001 - the parked must be answered
-            self._world.failed("stop an actor", group.group_id, error)
+            self._dependencies.failed("stop an actor", group.group_id, error)
         for event in left:
             answer = answer_to(failure, event)
             refuse(getattr(event, "token", None), answer)
-            self._tell_unserved(group.group_id, event, answer)
+            self._report_unserved(group.group_id, event, answer)
         answer = answer_to(failure, None)
         self.attempt(
-            "report a refusal", group.group_id, lambda: tell_parked(group, answer, self._world)
+            "report a refusal",
+            group.group_id,
+            lambda: report_parked(group, answer, self._dependencies),
         )
         for token in group.take_parked():
             refuse(token, answer)
@@ -296,15 +298,15 @@ class Tenure:
             for reply in replies:
                 answer = answer_to(failure, reply.result)
                 refuse(reply.token, answer)
-                self._tell_unserved(group_id, event, answer)
+                self._report_unserved(group_id, event, answer)
         except (Exception, CancelledError) as error:  # noqa: BLE001 - others wait, too
-            self._world.failed("refuse", group_id, error)
+            self._dependencies.failed("refuse", group_id, error)
 
-    def _tell_unserved(self, group_id: str, event: Event, answer: Result) -> None:
+    def _report_unserved(self, group_id: str, event: Event, answer: Result) -> None:
         self.attempt(
             "report a refusal",
             group_id,
-            lambda: tell_unserved(group_id, event, answer, self._world),
+            lambda: report_unserved(group_id, event, answer, self._dependencies),
         )
 
     # --- the log's answer ---
@@ -316,7 +318,7 @@ class Tenure:
     def _watch(self) -> None:
         """Look again when the append just begun is overdue."""
         if self._watchdog is None and not self.ended:
-            deadline = self._world.clock.monotonic_ms() + self._world.write_timeout_ms
+            deadline = self._dependencies.clock.monotonic_ms() + self._dependencies.write_timeout_ms
             self._watchdog = self.timers.call_at(deadline, self._look)
 
     def _look(self) -> None:
@@ -329,8 +331,8 @@ class Tenure:
                 # The log is asked after this: its time begins now.
                 self._watch()
             return
-        if self._world.clock.monotonic_ms() - begun >= self._world.write_timeout_ms:
+        if self._dependencies.clock.monotonic_ms() - begun >= self._dependencies.write_timeout_ms:
             self.end(Failure.TIMED_OUT, TimeoutError("the log does not answer"))
         else:
-            deadline = begun + self._world.write_timeout_ms
+            deadline = begun + self._dependencies.write_timeout_ms
             self._watchdog = self.timers.call_at(deadline, self._look)

@@ -2,11 +2,8 @@
 
 from collections.abc import Mapping
 
-from coordinator_server.group.classic.state import ClassicGroupState
 from coordinator_server.group.group import Group
 from coordinator_server.runtime.actor import GroupActor
-
-_AT_REST = (ClassicGroupState.EMPTY, ClassicGroupState.STABLE)
 
 
 class SpentGenerations:
@@ -47,7 +44,7 @@ def _durable(group: Group) -> int:
 
 def _has_written(actor: GroupActor) -> bool:
     """Whether the log has the last generation of the group, or that there is no group."""
-    classic = actor.group.classic
+    kind = actor.group.kind
     if actor.group.durable is not None or not actor.is_settled:
         return False
-    return classic is None or (classic.state in _AT_REST and not classic.spent_generation)
+    return kind is None or kind.has_logged_generation

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from coordinator_server.clock import Clock
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.failures import Failure
 from coordinator_server.runtime.partition import Partition, PartitionState, Report
 from coordinator_server.runtime.timers import Timers
@@ -49,13 +49,13 @@ class PartitionWatchdog:
     def __init__(
         self,
         coordinator: Coordinator,
-        world: World,
+        dependencies: RuntimeDependencies,
         report: Report,
         *,
         clock: Clock,
         timers: Timers,
     ) -> None:
-        """`clock` and `timers` run in real time, also where a test moves those of `world`.
+        """`clock` and `timers` run in real time, also where a test moves those of `dependencies`.
 
         A test that moves the clock by days must not look a million times, nor take the requests of
         that moment for requests that have waited for days.
@@ -63,7 +63,7 @@ class PartitionWatchdog:
         self._coordinator = coordinator
         self._clock = clock
         self._timers = timers
-        self._world = world
+        self._dependencies = dependencies
         self._report = report
         self._seen: dict[int, dict[object, _Seen]] = {}
         """By partition, and by what waits there."""
@@ -89,7 +89,7 @@ class PartitionWatchdog:
     def look(self) -> None:
         """Look at every partition; the failure of one look does not end the others."""
         for partition in self._coordinator.partitions:
-            self._world.attempt("watch a partition", "", partial(self._look_at, partition))
+            self._dependencies.attempt("watch a partition", "", partial(self._look_at, partition))
 
     def _look_at(self, partition: Partition) -> None:
         tenure = partition.tenure
@@ -115,15 +115,15 @@ class PartitionWatchdog:
         oldest = min(
             (each.since for each in seen.values() if each.looks > LEAST_LOOKS), default=now
         )
-        if now - oldest >= self._world.write_timeout_ms:
+        if now - oldest >= self._dependencies.write_timeout_ms:
             self._reload(partition, now - oldest)
 
     def _reload(self, partition: Partition, waited_ms: int) -> None:
         tenure = partition.tenure
         assert tenure is not None, "only a partition that is served stalls"
         self._seen.pop(partition.index, None)
-        self._world.counters.tenures_stalled += 1
-        self._world.attempt(
+        self._dependencies.counters.tenures_stalled += 1
+        self._dependencies.attempt(
             "report",
             "",
             lambda: self._report(

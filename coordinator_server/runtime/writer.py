@@ -22,8 +22,8 @@ from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.storage.base import AppendCallback, PartitionLog
 
 
-class Leaving:
-    """What a turn brought about and is to be told."""
+class OutgoingReplies:
+    """The replies and observations of one turn on their way out."""
 
     __slots__ = ("actor", "event", "observed", "replies", "was_held")
 
@@ -41,22 +41,22 @@ class Leaving:
         self.replies = replies
         self.observed = observed
         self.was_held = was_held
-        """Until an append was durable."""
+        """Whether they waited until an append was durable."""
 
 
 class _Append:
-    """Records on their way into the log, and what waits for them."""
+    """An append that is open or in flight, and the replies it holds."""
 
     __slots__ = ("begun", "held")
 
     def __init__(self, begun: int) -> None:
         self.begun = begun
         """When the turn was that began it, in monotonic milliseconds."""
-        self.held: list[Leaving] = []
+        self.held: list[OutgoingReplies] = []
 
 
 class Writer:
-    """The open batch, the appends in flight, and what waits for them.
+    """The open batch, the appends in flight, and the replies they hold.
 
     Appends are numbered from 1; number n is durable when `durable >= n`.
     """
@@ -68,7 +68,7 @@ class Writer:
         clock: Clock,
         append_seconds: Histogram,
         soon: Soon,
-        release: Callable[[list[Leaving]], None],
+        release: Callable[[list[OutgoingReplies]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self.durable = 0
@@ -190,17 +190,17 @@ class Writer:
         """Whether records of the group are not durable yet."""
         return actor.last_append > self.durable
 
-    def hold(self, leaving: Leaving) -> None:
-        """Keep what an event brought about until the group's last record is durable."""
-        self._appends[leaving.actor.last_append - self.durable - 1].held.append(leaving)
+    def hold(self, outgoing: OutgoingReplies) -> None:
+        """Hold the replies of a turn until the group's last record is durable."""
+        self._appends[outgoing.actor.last_append - self.durable - 1].held.append(outgoing)
 
-    def stop(self) -> list[Leaving]:
-        """Be of no more use: results of appends are ignored; returns what was held."""
+    def stop(self) -> list[OutgoingReplies]:
+        """Ignore all further results of appends; return the replies that were held."""
         self._stopped = True
         self._open = None
         self._wake_drain()
         appends, self._appends = self._appends, []
-        return [leaving for append in appends for leaving in append.held]
+        return [outgoing for append in appends for outgoing in append.held]
 
     async def drain(self) -> None:
         """Flush and wait until everything appended is durable or has failed."""

@@ -128,10 +128,6 @@ class Storage(Protocol):
         """Begin a tenure, which fences all older ones. Raises OSError, Fenced."""
         ...
 
-    def owner(self, partition: int) -> Node | None:
-        """The node that owns a partition, for FindCoordinator; None if no node does."""
-        ...
-
     async def stop(self) -> None:
         """Hand over or close all partitions in order."""
         ...

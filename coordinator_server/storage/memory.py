@@ -10,7 +10,6 @@ from coordinator_server.storage.base import (
     AppendCallback,
     Fenced,
     LogRecord,
-    Node,
     OutcomeUnknown,
     PartitionCallback,
     TooLarge,
@@ -96,10 +95,6 @@ class MemoryStorage:
         log = MemoryLog(self, partition, self.epoch(partition) + 1)
         self._logs[partition] = log
         return log
-
-    def owner(self, _partition: int) -> Node | None:
-        """Nobody but us; who we are is the directory's business."""
-        return None
 
     async def stop(self) -> None:
         """Nothing is to be done."""

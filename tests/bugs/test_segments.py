@@ -12,6 +12,7 @@ from coordinator_protocol.java import partition_for
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.storage import SegmentStorage
+from tests.support.classic import classic_of
 from tests.support.desk import Desk
 from tests.support.desk import settle as settle_in_memory
 from tests.support.story import offset
@@ -108,8 +109,7 @@ async def test_a_record_larger_than_any_buffer_is_loaded(start: Start) -> None:
     desk = await start()
     group = desk.coordinator.group("group")
     assert group is not None
-    assert group.classic is not None
-    (member,) = group.classic.members.values()
+    (member,) = classic_of(group).members.values()
     assert len(member.assignment) == 12 * 1024 * 1024
     assert (await desk.seat().fetched())["orders", 0].offset == 1
 

@@ -54,11 +54,11 @@ async def test_a_sweep_after_a_jump_of_the_wall_clock_is_left_out(desk: Desk, da
     desk.timers.advance(SWEEP_MS)
     await settle()
     assert await offsets_of(desk) == {("orders", 0): 1}
-    assert desk.world.counters.sweeps_skipped == 1
+    assert desk.dependencies.counters.sweeps_skipped == 1
     assert ("sweep_skipped", {"clock_jump_ms": days * DAY_MS}) in desk.reports
     desk.timers.advance(SWEEP_MS)
     await settle()
-    assert desk.world.counters.sweeps_skipped == 1
+    assert desk.dependencies.counters.sweeps_skipped == 1
     expired = days == 10
     assert (await offsets_of(desk) == {}) is expired
 
@@ -72,7 +72,7 @@ async def test_a_clock_that_was_wrong_for_a_moment_costs_nobody_an_offset(desk: 
         desk.timers.advance(SWEEP_MS)
         await settle()
         assert await offsets_of(desk) == {("orders", 0): 1}
-    assert desk.world.counters.sweeps_skipped == 4
+    assert desk.dependencies.counters.sweeps_skipped == 4
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ async def test_a_jump_of_up_to_an_hour_is_believed(desk: Desk, jump: int, skippe
     desk.sweeper.start()
     desk.clock.jumped = jump
     desk.timers.advance(SWEEP_MS)
-    assert desk.world.counters.sweeps_skipped == skipped
+    assert desk.dependencies.counters.sweeps_skipped == skipped
 
 
 async def test_the_sweep_comes_as_often_as_it_is_configured_however_long_that_is(
@@ -91,7 +91,7 @@ async def test_the_sweep_comes_as_often_as_it_is_configured_however_long_that_is
 ) -> None:
     """B20, KAFKA-13126. `offsets.retention.check.interval.ms` is a number of 64 bits."""
     for interval_ms in (30 * DAY_MS, 2**63 - 1):
-        rare = Sweeper(desk.coordinator, desk.world, interval_ms, ignore)
+        rare = Sweeper(desk.coordinator, desk.dependencies, interval_ms, ignore)
         rare.start()
         await commit(desk)
         desk.clock.advance(RETENTION_MS)

@@ -45,6 +45,7 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.network import Request, describe
 from tests.simulation.patience import Patience
 from tests.simulation.retention import Retention
+from tests.support.classic import classic_of, classic_or_none
 from tests.support.offsets import fetched_offsets, offsets_of
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Judge:
         self._touched.add(actor)
         self._turns[actor.node] += 1
         self.patience.turned(actor.group, effects)
-        classic = actor.group.classic
+        classic = classic_or_none(actor.group)
         if classic is not None and isinstance(event, Join | Sync):
             token: Any = event.token
             if any(token in (m.join_token, m.sync_token) for m in classic.members.values()):
@@ -339,7 +340,7 @@ class Judge:
             counted, answered = node.counters.offset_commits, self._commits[node]
             self.failed(f"{counted} commits were counted, {answered} acknowledged")
         for group_id, group in groups.items():
-            if group.classic is not None and (late := overdue(group.classic, self._now())):
+            if group.kind is not None and (late := overdue(classic_of(group), self._now())):
                 self.failed(f"{group_id}: {late}")
             if is_settled and group.is_vacant:
                 self.failed(f"{group_id} does not exist, and is kept in memory")
@@ -380,7 +381,7 @@ class Judge:
 
 
 def is_rebalancing(group: Group) -> bool:
-    return group.classic is not None and group.classic.state in _REBALANCING
+    return group.kind is not None and classic_of(group).state in _REBALANCING
 
 
 def overdue(group: ClassicGroup, now: int) -> str:

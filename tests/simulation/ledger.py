@@ -16,6 +16,7 @@ from coordinator_protocol.records import (
 )
 from coordinator_server.group.group import Group
 from coordinator_server.storage.base import LogRecord
+from tests.support.classic import classic_of
 from tests.support.settled import is_as_written, written_now
 
 
@@ -198,7 +199,7 @@ class Ledger:
         """Where a group in memory is not what the log makes of it."""
         written = self._metadata.get(group_id)
         if not is_as_written(group, written):
-            now = None if group.classic is None else written_now(group.classic)
+            now = None if group.kind is None else written_now(classic_of(group))
             yield f"{now} in memory, {written} in the log"
         past = tuple(self._past[group_id].values())
         if group.past != past:

@@ -15,7 +15,6 @@ from coordinator_server.storage.base import (
     AppendCallback,
     Fenced,
     LogRecord,
-    Node,
     OutcomeUnknown,
     PartitionCallback,
     TooLarge,
@@ -176,10 +175,6 @@ class VirtualStorage:
             "claim", partition, 0, lambda: self._disk.claim(partition, self.node)
         )
         return VirtualLog(self._disk, self, partition, epoch)
-
-    def owner(self, partition: int) -> Node | None:
-        owner = self._disk.owners[partition]
-        return None if owner == NOBODY else Node(owner, "virtual", 9092)
 
     async def stop(self) -> None:
         self._on_assigned = self._on_lost = None

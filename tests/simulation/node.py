@@ -13,7 +13,7 @@ from coordinator_server.ids import CountingIds
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.timeline import Timeline
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.dependencies import World as Surroundings
+from coordinator_server.runtime.dependencies import RuntimeDependencies as Surroundings
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.ticket import CallbackTicket, Ticket

@@ -14,6 +14,7 @@ from coordinator_server.group.group import Group
 from coordinator_server.group.rebalance_events import MemberRemoved, RemovalReason
 from tests.simulation.consumer import Consumer
 from tests.simulation.network import Request
+from tests.support.classic import classic_of, classic_or_none
 
 if TYPE_CHECKING:
     from tests.simulation.node import Node
@@ -67,8 +68,8 @@ class Patience:
     def loaded(self, node: "Node", partition: int) -> None:
         """Every member has a full session from now."""
         for group_id, group in node.groups(partition).items():
-            if group.classic is not None:
-                for member in group.classic.members.values():
+            if group.kind is not None:
+                for member in classic_of(group).members.values():
                     key = (node.index, group_id, member.member_id)
                     self._lives(key, member.session_timeout_ms)
 
@@ -145,7 +146,7 @@ class Patience:
         for observed in effects.observed:
             if isinstance(observed, MemberRemoved) and observed.reason in _PHASE_OF:
                 self._was_late(phase, observed)
-        classic = group.classic
+        classic = classic_or_none(group)
         if classic is None:
             self._phases.pop(group, None)
             return
@@ -171,4 +172,4 @@ def _session(request: Request) -> int:
 def _is_member(node: "Node", group_id: str, member_id: str) -> bool:
     """After a standstill longer than its session it may be gone before its answer leaves."""
     group = node.coordinator.group(group_id)
-    return group is not None and group.classic is not None and member_id in group.classic.members
+    return group is not None and group.kind is not None and member_id in classic_of(group).members

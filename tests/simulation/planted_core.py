@@ -5,15 +5,24 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from coordinator_server.group import commits
 from coordinator_server.group import group as machine
-from coordinator_server.group.classic import expiration, join, members, rebalance, sync, validation
+from coordinator_server.group.classic import (
+    expiration,
+    join,
+    kind,
+    members,
+    rebalance,
+    sync,
+    validation,
+)
+from coordinator_server.group.classic.kind import ClassicKind
 from coordinator_server.group.classic.state import ClassicGroup, ClassicMember
 from coordinator_server.group.effects import DONE, Refuse, Rule
-from coordinator_server.group.events import ExpireOffsets, Join, Loaded, TopicsDeleted
+from coordinator_server.group.events import ExpireOffsets, Heartbeat, Join, Loaded, TopicsDeleted
 from coordinator_server.group.group import Group
 from coordinator_server.group.purgatory import DelayedJoin, DelayedSync, Purgatory
 from tests.simulation.plant import mutant
+from tests.support.classic import classic_of
 
 # --- members ---
 
@@ -67,7 +76,7 @@ def new_members_may_wait_for_ever() -> AbstractContextManager[Any]:
 
 @mutant
 def session_does_not_start_anew_when_a_held_reply_leaves() -> AbstractContextManager[Any]:
-    return patch.object(machine.Group, "released", lambda *_args: None)
+    return patch.object(ClassicKind, "released", lambda *_args: None)
 
 
 @mutant
@@ -116,9 +125,10 @@ def loaded_members_get_no_session() -> AbstractContextManager[Any]:
 
     def loaded(group: Group, event: Any, ctx: Any, out: Any) -> None:
         real(group, event, ctx, out)
-        if group.classic is not None:
-            for member in group.classic.members.values():
-                member.session_deadline = group.classic.purgatory.watch(ctx.now)
+        if group.kind is not None:
+            classic = classic_of(group)
+            for member in classic.members.values():
+                member.session_deadline = classic.purgatory.watch(ctx.now)
 
     return patch.dict(machine._HANDLERS, {Loaded: loaded})
 
@@ -154,7 +164,7 @@ def commits_of_old_generations_are_accepted() -> AbstractContextManager[Any]:
         stale = refusal is not None and refusal.rule is Rule.GENERATION_DIFFERS
         return None if stale and event.member_id in group.members else refusal
 
-    return patch.object(commits, "refuse_commit", refuse_commit)
+    return patch.object(kind, "refuse_commit", refuse_commit)
 
 
 @mutant
@@ -178,7 +188,7 @@ def heartbeats_do_not_renew_the_session() -> AbstractContextManager[Any]:
         if member is not None and before is not None:
             member.session_deadline = before
 
-    return patch.object(machine, "heartbeat", heartbeat)
+    return patch.dict(kind._HANDLERS, {Heartbeat: heartbeat})
 
 
 @mutant
@@ -259,7 +269,7 @@ def stale_timer_of_a_replaced_member() -> AbstractContextManager[Any]:
     def plant() -> Iterator[None]:
         with (
             patch.object(join, "_replace_static", replace_static),
-            patch.object(machine, "tick", tick_stale),
+            patch.object(kind, "tick", tick_stale),
         ):
             yield
 

@@ -140,7 +140,7 @@ def number_of_a_lost_generation_is_used_again() -> AbstractContextManager[Any]:
 @mutant
 def group_that_ends_takes_its_lost_generation_with_it() -> AbstractContextManager[Any]:
     def last(self: Group) -> int:
-        return 0 if self.classic is None else self.classic.last_generation
+        return 0 if self.kind is None else self.kind.last_generation
 
     return patch.object(Group, "last_generation", property(last))
 

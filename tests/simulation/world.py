@@ -29,6 +29,7 @@ from tests.simulation.node import Node
 from tests.simulation.script import Act, Setup, Step
 from tests.simulation.watch import watched_runtime
 from tests.simulation.weather import Weather
+from tests.support.classic import classic_or_none
 
 MAX_CONSUMERS = 8
 SETTLES_WITHIN_MS = 40 * 60 * 1000
@@ -360,4 +361,4 @@ class World:
             for consumer in self.consumers
             if consumer.group == name and consumer.phase is not Phase.GONE
         }
-        return unsettled(None if group is None else group.classic, live)
+        return unsettled(None if group is None else classic_or_none(group), live)

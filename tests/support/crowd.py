@@ -16,6 +16,7 @@ from coordinator_server.group.effects import Effects, Joined, Refuse, Result
 from coordinator_server.group.events import Event, Heartbeat, Join, Leave, LeavingMember, Sync, Tick
 from coordinator_server.group.group import Group
 from coordinator_server.ids import CountingIds
+from tests.support.classic import classic_of
 
 SESSION_MS = 45_000
 REBALANCE_MS = 300_000
@@ -40,8 +41,7 @@ class Crowd:
     @property
     def classic(self) -> ClassicGroup:
         """The group, which must exist."""
-        assert self.group.classic is not None
-        return self.group.classic
+        return classic_of(self.group)
 
     @property
     def state(self) -> str:

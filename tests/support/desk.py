@@ -18,7 +18,7 @@ from coordinator_server.group.effects import Fetched, FetchedOffset
 from coordinator_server.group.events import Describe, Event, FetchOffsets
 from coordinator_server.ids import CountingIds
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
@@ -26,6 +26,7 @@ from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import LogRecord, Storage
 from coordinator_server.storage.memory import MemoryStorage
 from coordinator_server.testing.timers import MovableTimers
+from tests.support.classic import classic_of
 from tests.support.offsets import by_place
 from tests.support.settled import is_as_written
 from tests.support.story import DELAY_MS, Member, Request, Story
@@ -65,7 +66,7 @@ class Desk:
         self.observed: list[Observation] = []
         self.bugs: list[TurnFailed] = []
         self.reports: list[tuple[str, dict[str, Any]]] = []
-        self.world = World(
+        self.dependencies = RuntimeDependencies(
             clock=self.clock,
             ids=CountingIds(),
             timers=self.timers,
@@ -73,8 +74,8 @@ class Desk:
             observe=self.observed.append,
             log_bug=lambda _group_id, bug: self.bugs.append(bug),
         )
-        self.coordinator = Coordinator(partitions, self.storage, self.world, self._report)
-        self.sweeper = Sweeper(self.coordinator, self.world, SWEEP_MS, self._report)
+        self.coordinator = Coordinator(partitions, self.storage, self.dependencies, self._report)
+        self.sweeper = Sweeper(self.coordinator, self.dependencies, SWEEP_MS, self._report)
 
     def _report(self, event: str, **fields: Any) -> None:
         self.reports.append((event, fields))
@@ -208,14 +209,13 @@ class Seat(Story):
         """The group, which must exist."""
         group = self.desk.coordinator.group(self.group_id)
         assert group is not None
-        assert group.classic is not None
-        return group.classic
+        return classic_of(group)
 
     @property
     def state(self) -> str:
         """The group's state, Dead if there is none."""
         group = self.desk.coordinator.group(self.group_id)
-        return "Dead" if group is None or group.classic is None else group.classic.state.value
+        return "Dead" if group is None or group.kind is None else classic_of(group).state.value
 
     async def all_join(self, *members: Member) -> None:
         """Let members join until the join phase ends."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Final
 
-from coordinator_server.group.classic.table import Situation
 from coordinator_server.group.events import (
     Describe,
     ExpireOffsets,
@@ -12,6 +11,7 @@ from coordinator_server.group.events import (
     Released,
     TopicsDeleted,
 )
+from tests.specification.table import Situation
 from tests.support.situations import CHANGED, OWNING, SUBSCRIBED, UNSUBSCRIBED, Casting, Stage
 from tests.support.story import Request, offset
 

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 from coordinator_protocol.records import GroupMetadataKey, GroupMetadataValue, decode_value
+from coordinator_server.group.classic.kind import ClassicKind
 from coordinator_server.group.classic.rebalance import group_record
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
 from coordinator_server.group.group_state import GroupMemory
 from coordinator_server.group.replay import restore
+from tests.support.classic import classic_of
 
 _AT_REST = (ClassicGroupState.EMPTY, ClassicGroupState.STABLE)
 
@@ -17,12 +19,12 @@ def is_as_written(group: GroupMemory, written: GroupMetadataValue | None) -> boo
     A record has the time at which its rebalance came to the last phase. A group that has only
     offsets has none.
     """
-    if group.classic is None:
+    if group.kind is None:
         return written is None
-    if group.classic.state not in _AT_REST:
+    if classic_of(group).state not in _AT_REST:
         return True
-    loaded = ClassicGroup("", 0) if written is None else restore("", written)
-    return _undated(group.classic) == _undated(loaded)
+    loaded = ClassicKind("", 0) if written is None else restore("", written)
+    return _undated(classic_of(group)) == _undated(loaded)
 
 
 def written_now(group: ClassicGroup) -> GroupMetadataValue:

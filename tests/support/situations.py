@@ -14,11 +14,12 @@ from coordinator_protocol.records import GroupMetadataKey, OffsetCommitKey
 from coordinator_protocol.subscription import Subscription, encode_subscription
 from coordinator_server.group.classic.history import Rebalance
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
-from coordinator_server.group.classic.table import Answer, Entry, Situation, Written
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Committed, Deleted, Fetched, Left, Refuse, Result
 from coordinator_server.group.rebalance_events import MemberRemoved, RebalanceEvent, Round
 from coordinator_server.group.replay import apply
+from tests.specification.table import Answer, Entry, Situation, Written
+from tests.support.classic import classic_or_none
 from tests.support.offsets import fetched_offsets
 from tests.support.story import Member, Request, Story, offset
 
@@ -184,12 +185,12 @@ class Stage:
     @property
     def has_members(self) -> bool:
         """Whether anybody is in the group."""
-        return self.story.group.classic is not None and bool(self.classic.members)
+        return self.story.group.kind is not None and bool(self.classic.members)
 
     @property
     def situation(self) -> Situation:
         """Where the group stands."""
-        group = self.story.group.classic
+        group = classic_or_none(self.story.group)
         if group is None:
             return Situation.ABSENT
         if group.state is ClassicGroupState.PREPARING_REBALANCE:
@@ -201,7 +202,7 @@ class Stage:
     def watch(self, actor: Member | None = None) -> None:
         """What happens from here on counts; `actor` is the member whose session is looked at."""
         self.story.advance(1)
-        group = self.story.group.classic
+        group = classic_or_none(self.story.group)
         rebalance = None if group is None else group.history.rebalance
         self._before = _Before(
             self.situation,
@@ -238,14 +239,14 @@ class Stage:
         for seen in self.story.observed[before.observed :]:
             if isinstance(seen, RebalanceEvent):
                 return seen.rounds[before.rounds :]
-        group = self.story.group.classic
+        group = classic_or_none(self.story.group)
         rebalance = None if group is None else group.history.rebalance
         if rebalance is None:
             return ()
         return rebalance.rounds[before.rounds if rebalance is before.rebalance else 0 :]
 
     def _is_renewed(self, actor: Member) -> bool:
-        group = self.story.group.classic
+        group = classic_or_none(self.story.group)
         if group is None:
             return False
         member_id = group.static_members.get(actor.instance or "", actor.member_id)

@@ -61,6 +61,7 @@ from tests.support.callers import (
     Request,
     offset,
 )
+from tests.support.classic import classic_of
 from tests.support.offsets import by_place, one_by_one
 from tests.support.settled import is_as_written
 
@@ -107,8 +108,7 @@ class Story(Callers):
     @property
     def classic(self) -> ClassicGroup:
         """The group, which must exist."""
-        assert self.group.classic is not None
-        return self.group.classic
+        return classic_of(self.group)
 
     @property
     def durable(self) -> GroupMetadataValue | None:
@@ -118,7 +118,7 @@ class Story(Callers):
     @property
     def state(self) -> str:
         """The group's state, Dead if there is none."""
-        return "Dead" if self.group.classic is None else self.group.classic.state.value
+        return "Dead" if self.group.kind is None else self.classic.state.value
 
     @property
     def generation(self) -> int:
@@ -289,9 +289,9 @@ class Story(Callers):
         assert is_as_written(group, self.durable)
         assert group.past == self._replayed.past
         assert group.offsets.committed == self._replayed.offsets.committed
-        tokens = [] if group.classic is None else parked_tokens(group.classic)
+        tokens = [] if group.kind is None else parked_tokens(classic_of(group))
         assert set(map(id, tokens)) == set(map(id, self.parked)), "a request was lost"
-        if group.classic is not None and group.classic.members:
+        if group.kind is not None and classic_of(group).members:
             assert group.next_deadline() < NEVER
 
 

@@ -43,6 +43,7 @@ def test_no_import_crosses_a_border() -> None:
         ("api", "coordinator_server.group.classic"),
         ("api", "coordinator_server.storage.base"),
         ("runtime", "coordinator_server.topics"),
+        ("runtime", "coordinator_server.group.classic.state"),
         ("storage", "coordinator_server.group.rebalance_events"),
         ("topics", "coordinator_server.runtime"),
         ("observe", "coordinator_protocol"),

@@ -25,13 +25,7 @@ from coordinator_server.group.classic.state import (
     PendingMember,
 )
 from coordinator_server.group.classic.subscription import subscribes_alike
-from coordinator_server.group.classic.validation import (
-    LONGEST_CHARACTER,
-    LONGEST_TEXT,
-    fits,
-    refuse_member,
-    text_too_long,
-)
+from coordinator_server.group.classic.validation import refuse_member
 from coordinator_server.group.context import Context
 from coordinator_server.group.effects import Asked, Effects, Joined, Refuse, Rule
 from coordinator_server.group.events import Join
@@ -42,9 +36,20 @@ from coordinator_server.group.rebalance_events import (
     RemovalReason,
     Round,
 )
+from coordinator_server.group.refusals import (
+    LONGEST_CHARACTER,
+    LONGEST_TEXT,
+    fits,
+    text_too_long,
+)
 
 
-def refuse_texts(group_id: str, event: Join) -> Refuse | None:
+def refuse_join(group_id: str, event: Join, ctx: Context) -> Refuse | None:
+    """Return why no group may take the JoinGroup, or None."""
+    return _refuse_texts(group_id, event) or _refuse_metadata(event, ctx)
+
+
+def _refuse_texts(group_id: str, event: Join) -> Refuse | None:
     """Why what a JoinGroup says could not be written down, or kept in memory."""
     if _is_short(group_id, event):
         return None
@@ -60,7 +65,7 @@ def refuse_texts(group_id: str, event: Join) -> Refuse | None:
     return None
 
 
-def refuse_metadata(event: Join, ctx: Context) -> Refuse | None:
+def _refuse_metadata(event: Join, ctx: Context) -> Refuse | None:
     """Why a member may not say so much: all of it is kept as long as the member is there."""
     size = 0
     for name, metadata in event.protocols:
@@ -88,7 +93,10 @@ def _is_short(group_id: str, event: Join) -> bool:
 
 def join(group: ClassicGroup, event: Join, ctx: Context, out: Effects) -> None:
     """Answer a JoinGroup, now or when its join phase ends."""
-    if len(group.members) >= ctx.limits.group_max_size and not _has_room(group, event, ctx):
+    refusal = refuse_join(group.group_id, event, ctx)
+    if refusal is not None:
+        out.reply(event.token, refusal)
+    elif len(group.members) >= ctx.limits.group_max_size and not _has_room(group, event, ctx):
         _turn_away(group, event, ctx, out)
     elif not group.supports_protocols(event.protocol_type, event.protocols):
         out.reply(event.token, _inconsistent_protocol(group, event))

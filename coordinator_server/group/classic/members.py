@@ -37,7 +37,7 @@ from coordinator_server.group.rebalance_events import (
 
 def heartbeat(group: ClassicGroup, event: Heartbeat, ctx: Context, out: Effects) -> None:
     """Renew the member's session and tell it whether it must rejoin."""
-    if renew(group, event.member_id, event.group_instance_id, event.generation, ctx.now):
+    if group.renew(event.member_id, event.group_instance_id, event.generation, ctx.now):
         out.reply(event.token, DONE)
         return
     refusal = refuse_member(group, event.member_id, event.group_instance_id)
@@ -49,25 +49,6 @@ def heartbeat(group: ClassicGroup, event: Heartbeat, ctx: Context, out: Effects)
             ErrorCode.REBALANCE_IN_PROGRESS, Rule.REBALANCE_UNDER_WAY, "members are joining"
         )
     out.reply(event.token, refusal)
-
-
-def renew(
-    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, now: int
-) -> bool:
-    """Renew a member's session if its request is valid; otherwise nothing happens.
-
-    Members may send heartbeats between their JoinGroup and the leader's SyncGroup.
-    """
-    member = group.members.get(member_id)
-    if (
-        member is None
-        or generation != group.generation
-        or group.state is states.PREPARING_REBALANCE
-        or (instance_id is not None and group.static_members.get(instance_id) != member_id)
-    ):
-        return False
-    group.renew_session(member, now)
-    return True
 
 
 def leave(group: ClassicGroup, event: Leave, ctx: Context, out: Effects) -> None:

@@ -13,7 +13,8 @@ from coordinator_server.group.classic.history import History
 from coordinator_server.group.empty_dict import NOTHING
 from coordinator_server.group.events import ProtocolMetadata, Token
 from coordinator_server.group.interning import protocols_alike, text_alike, timeout_alike
-from coordinator_server.group.purgatory import NEVER, Purgatory
+from coordinator_server.group.kind import GroupKind
+from coordinator_server.group.purgatory import NEVER
 from coordinator_server.group.rebalance_events import Culprit
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
@@ -127,14 +128,13 @@ class PendingMember:
         return Culprit(member_id, None, self.client_id, self.client_host)
 
 
-class ClassicGroup:
-    """The group; `members` is in the order of joining."""
+class ClassicGroup(GroupKind):
+    """The state of a group; `members` is in the order of joining. `ClassicKind` completes it."""
 
     __slots__ = (
         "awaiting_join",
         "generation",
         "generation_since",
-        "group_id",
         "history",
         "last_joined_at",
         "last_to_join",
@@ -146,7 +146,6 @@ class ClassicGroup:
         "previous_state",
         "protocol_name",
         "protocol_type",
-        "purgatory",
         "spent_generation",
         "state",
         "state_since",
@@ -155,7 +154,7 @@ class ClassicGroup:
     )
 
     def __init__(self, group_id: str, state_since: int) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.state: ClassicGroupState = EMPTY
         self.previous_state: ClassicGroupState = EMPTY
         self.state_since: int = state_since
@@ -185,7 +184,6 @@ class ClassicGroup:
         """How many members support each protocol."""
         self.new_member_added = False
         """Somebody joined during the initial rebalance delay, which is to be extended."""
-        self.purgatory = Purgatory()
         self.history = History()
 
     # --- state ---
@@ -358,6 +356,19 @@ class ClassicGroup:
                 del counts[name]
 
     # --- deadlines ---
+
+    def renew(self, member_id: str, instance_id: str | None, generation: int, now: int) -> bool:
+        """See GroupKind; members may heartbeat between JoinGroup and the leader's SyncGroup."""
+        member = self.members.get(member_id)
+        if (
+            member is None
+            or generation != self.generation
+            or self.state is PREPARING_REBALANCE
+            or (instance_id is not None and self.static_members.get(instance_id) != member_id)
+        ):
+            return False
+        self.renew_session(member, now)
+        return True
 
     def renew_session(self, member: ClassicMember, now: int) -> None:
         """Give a member a full session timeout from now."""

@@ -1,33 +1,10 @@
-"""Who may speak for a member: the checks that Join, Sync, Heartbeat, Leave and commits share."""
-
-from typing import Final
+"""The checks of member id, instance id and generation that several requests share."""
 
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic import state as states
 from coordinator_server.group.classic.state import ClassicGroup
 from coordinator_server.group.effects import Refuse, Rule
 from coordinator_server.group.events import CommitOffsets, Sync
-
-LONGEST_TEXT: Final = 2**15 - 1
-"""Bytes that a string of a record or of an old response can have."""
-
-
-LONGEST_CHARACTER: Final = 4
-"""Bytes of UTF-8."""
-
-
-def fits(text: str) -> bool:
-    """Whether a text can be written; of what is not UTF-8 each byte has become three."""
-    return LONGEST_CHARACTER * len(text) <= LONGEST_TEXT or len(text.encode()) <= LONGEST_TEXT
-
-
-def text_too_long(what: str, text: str) -> Refuse:
-    """The answer to a text that cannot be written down."""
-    return Refuse(
-        ErrorCode.INVALID_REQUEST,
-        Rule.TEXT_TOO_LONG,
-        f"the {what} has {len(text)} characters, in UTF-8 it may have {LONGEST_TEXT} bytes",
-    )
 
 
 def refuse_member(
@@ -68,18 +45,6 @@ def unknown_member(member_id: str) -> Refuse:
         f"{member_id!r} is no member",
         member_id,
     )
-
-
-def group_unknown(member_id: str) -> Refuse:
-    """The answer to a member of a group that does not exist."""
-    return Refuse(
-        ErrorCode.UNKNOWN_MEMBER_ID, Rule.GROUP_UNKNOWN, "the group does not exist", member_id
-    )
-
-
-def group_not_found(group_id: str) -> Refuse:
-    """The answer to whoever asks for a group that does not exist."""
-    return Refuse(ErrorCode.GROUP_ID_NOT_FOUND, Rule.GROUP_UNKNOWN, f"Group {group_id} not found.")
 
 
 def not_empty(group: ClassicGroup) -> Refuse:

@@ -16,7 +16,6 @@ from coordinator_server.storage.base import (
     CorruptLog,
     Fenced,
     LoadedRecords,
-    Node,
     OutcomeUnknown,
     PartitionCallback,
     TooLarge,
@@ -203,10 +202,6 @@ class SegmentStorage:
         except asyncio.CancelledError:
             opening.add_done_callback(_close_unclaimed)
             raise
-
-    def owner(self, _partition: int) -> Node | None:
-        """Return None: no other node owns partitions, and CoordinatorDirectory knows this one."""
-        return None
 
     async def stop(self) -> None:
         """See Storage; the caller closes the flusher and the directory, which it made."""

@@ -103,7 +103,7 @@ def test_a_member_with_too_much_metadata_is_refused_before_it_is_kept(*, known: 
     request = member.join()
     assert request.error is ErrorCode.INVALID_REQUEST
     assert request.rule is Rule.MEMBER_METADATA_TOO_LARGE
-    assert story.group.classic is None
+    assert story.group.kind is None
     member.protocols = fits
     member.join()
     if known:

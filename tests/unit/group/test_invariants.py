@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from coordinator_server.group.classic.kind import ClassicKind
 from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupState
 from coordinator_server.group.events import Describe, Heartbeat
 from coordinator_server.group.group import Group, TurnFailed
@@ -86,7 +87,7 @@ def test_a_group_that_does_not_exist_breaks_no_rule() -> None:
 def test_a_state_cannot_follow_any_other(
     state: ClassicGroupState, following: ClassicGroupState
 ) -> None:
-    group = ClassicGroup("group", 0)
+    group = ClassicKind("group", 0)
     group.state = state
     with pytest.raises(RuntimeError, match=f"{state} -> {following} is not legal"):
         group.transition_to(following, 0)

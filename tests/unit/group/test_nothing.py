@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator_server.group.classic.state import ClassicGroup
+from coordinator_server.group.classic.kind import ClassicKind
 from coordinator_server.group.empty_dict import NOTHING
 from coordinator_server.group.offsets import OffsetStore
 from tests.support.story import Story
@@ -19,7 +19,7 @@ def test_nothing_takes_no_entries() -> None:
 
 
 def test_a_group_and_its_offsets_share_what_is_empty() -> None:
-    group = ClassicGroup("group", 0)
+    group = ClassicKind("group", 0)
     emptied: list[object] = [group.members, group.static_members, group.pending, group.pending_sync]
     emptied += [group.supported_protocols, OffsetStore().pending]
     assert all(each is NOTHING for each in emptied)

@@ -13,6 +13,7 @@ from coordinator_server.group.group import Group
 from coordinator_server.group.offsets import OffsetStore
 from coordinator_server.group.replay import apply_packed
 from tests.support.callers import offset
+from tests.support.classic import classic_of
 from tests.support.offsets import topics_of
 
 VALUE = OffsetCommitValue(42, 3, "note", 1_000)
@@ -47,19 +48,18 @@ def test_packed_offset_is_newer_than_what_transactions_have_pending() -> None:
 def test_packed_offsets_make_a_simple_group() -> None:
     group = Group("g")
     apply_packed(group, "orders", ((0, PACKED),))
-    assert group.classic is not None
-    assert group.classic.state is ClassicGroupState.EMPTY
-    assert group.classic.protocol_type is None
-    assert group.classic.state_since == -1, "the log does not say"
+    assert classic_of(group).state is ClassicGroupState.EMPTY
+    assert classic_of(group).protocol_type is None
+    assert classic_of(group).state_since == -1, "the log does not say"
     assert group.offsets.fetch(None, require_stable=False) == [("orders", [(0, PACKED)])]
 
 
 def test_packed_offsets_join_those_of_a_group_that_is_there() -> None:
     group = Group("g")
     apply_packed(group, "orders", ((0, PACKED),))
-    first = group.classic
+    first = group.kind
     apply_packed(group, "orders", ((1, PACKED),))
-    assert group.classic is first
+    assert group.kind is first
     assert sorted(group.offsets.of_topic("orders")) == [0, 1]
 
 

@@ -132,8 +132,7 @@ def test_members_that_are_no_consumers_subscribe_to_nothing_that_is_known() -> N
 
 def test_nothing_is_known_of_a_protocol_that_a_member_does_not_support() -> None:
     (a,) = (story := Story()).stable("a", protocols=offers("range"))
-    assert story.group.classic is not None
-    member = story.group.classic.members[a.member_id]
+    member = story.classic.members[a.member_id]
     assert member.metadata("range") == b"range"
     with pytest.raises(LookupError, match="does not support 'sticky'"):
         member.metadata("sticky")

@@ -14,6 +14,7 @@ from coordinator_server.group.effects import Fetched
 from coordinator_server.group.events import FetchOffsets, Loaded
 from coordinator_server.group.group import Group
 from coordinator_server.group.replay import apply, end_transaction
+from tests.support.classic import classic_of
 from tests.support.offsets import fetched_offsets
 from tests.support.story import SESSION_MS, Request, Story, offset
 
@@ -403,5 +404,4 @@ def test_a_commit_of_no_producer_counts_at_once() -> None:
 def test_a_simple_group_from_the_log_does_not_say_since_when_it_is_empty() -> None:
     group = Group("group")
     apply(group, KEY, VALUE)
-    assert group.classic is not None
-    assert group.classic.state_since == -1
+    assert classic_of(group).state_since == -1

@@ -7,9 +7,9 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from coordinator_server.group.classic.state import VALID_PREVIOUS_STATES, ClassicGroupState
-from coordinator_server.group.classic.table import TABLE, Row, Situation
 from coordinator_server.group.events import Event
 from coordinator_server.group.purgatory import NEVER
+from tests.specification.table import TABLE, Row, Situation
 from tests.support.occasions import CASTINGS, OCCASIONS
 from tests.support.situations import Casting, Stage
 
@@ -48,7 +48,7 @@ WHY_NEVER: dict[str, Callable[[Stage], bool]] = {
     "there are no members": lambda stage: not stage.has_members,
     "there is no history": lambda stage: not stage.story.group.past,
     "there are no offsets": lambda stage: not stage.story.group.offsets,
-    "only a group hands out member ids": lambda stage: stage.story.group.classic is None,
+    "only a group hands out member ids": lambda stage: stage.story.group.kind is None,
     "no record names members": lambda stage: not stage.story.durable.members,  # type: ignore[union-attr]
     "nobody is waited for": has_no_join_deadline,
     "the delay waits for nobody": everybody_waits,

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator_server.config.listeners import Listener
 from coordinator_server.net.address import peer_host
-from coordinator_server.net.auth import AllowAll, Anonymous, Unlimited
+from coordinator_server.net.auth import AllowAll, Anonymous
 from coordinator_server.net.directory import StaticDirectory, WorkersDirectory
 from coordinator_server.net.limits import OPEN_FILES, ConnectionLimits
 from coordinator_server.ports import (
@@ -16,7 +16,6 @@ from coordinator_server.ports import (
     Caller,
     Directory,
     Operation,
-    Quota,
     Resource,
 )
 from coordinator_server.storage.base import Node
@@ -103,11 +102,9 @@ def test_a_peer_is_written_as_java_writes_it(peername: object, host: str) -> Non
 def test_without_security_everybody_is_anonymous_and_may_do_everything() -> None:
     authenticator: Authenticator = Anonymous()
     authorizer: Authorizer = AllowAll()
-    quota: Quota = Unlimited()
     caller = Caller(ANONYMOUS, "/127.0.0.1", "client", "PLAINTEXT")
     assert authenticator.principal("PLAINTEXT", "/127.0.0.1") == ANONYMOUS
     assert authorizer.allowed(caller, Operation.DELETE, Resource.GROUP, "g")
-    assert quota.throttle_ms(caller, 10**9) == 0
 
 
 def test_partitions_go_round_the_workers_and_the_first_is_the_controller() -> None:

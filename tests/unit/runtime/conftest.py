@@ -14,7 +14,7 @@ from coordinator_server.group.context import Limits
 from coordinator_server.group.events import Event
 from coordinator_server.ids import CountingIds
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.dependencies import World
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import CallbackTicket
@@ -128,7 +128,7 @@ class Office:
         self.storage = WatchedStorage(
             partitions=partitions, max_append_bytes=how["max_append_bytes"]
         )
-        self.world = World(
+        self.dependencies = RuntimeDependencies(
             clock=self.clock,
             ids=CountingIds(),
             timers=self.timers,
@@ -139,7 +139,10 @@ class Office:
             jitter=jitter,
         )
         self.coordinator = Coordinator(
-            partitions, self.storage, self.world, lambda event, **f: self.reports.append((event, f))
+            partitions,
+            self.storage,
+            self.dependencies,
+            lambda event, **f: self.reports.append((event, f)),
         )
 
     async def open(self) -> "Office":

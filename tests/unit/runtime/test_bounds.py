@@ -18,12 +18,12 @@ async def test_a_group_too_many_is_refused_and_those_there_are_go_on() -> None:
     ):
         assert request.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert request.rule is Rule.TOO_MANY_GROUPS
-    assert office.world.counters.refusals[Rule.TOO_MANY_GROUPS] == 2
+    assert office.dependencies.counters.refusals[Rule.TOO_MANY_GROUPS] == 2
     again = office.group("simple-0").commit()
     await settle()
     assert again.error is ErrorCode.NONE
     assert office.group("one-more").ask_offsets().error is ErrorCode.NONE
-    assert office.world.count.groups == 3
+    assert office.dependencies.count.groups == 3
 
 
 async def test_a_group_that_has_gone_makes_room() -> None:
@@ -33,7 +33,7 @@ async def test_a_group_that_has_gone_makes_room() -> None:
     assert office.group("second").commit().rule is Rule.TOO_MANY_GROUPS
     office.group("first").delete()
     await settle()
-    assert office.world.count.groups == 0
+    assert office.dependencies.count.groups == 0
     second = office.group("second").commit()
     await settle()
     assert second.error is ErrorCode.NONE
@@ -44,10 +44,10 @@ async def test_the_count_follows_a_partition_that_is_loaded_anew() -> None:
     for number in range(4):
         office.group(f"group-{number}").commit()
     await settle()
-    assert office.world.count.groups == 4
+    assert office.dependencies.count.groups == 4
     office.hold()
     office.group("lost").commit()
     await office.fail(OSError("disk"))
-    assert office.world.count.groups == 0
+    assert office.dependencies.count.groups == 0
     await office.timers.advance(1_000)
-    assert office.world.count.groups == 4
+    assert office.dependencies.count.groups == 4

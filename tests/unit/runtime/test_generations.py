@@ -133,7 +133,9 @@ async def test_a_new_process_does_not_know_what_was_spent(office: Office) -> Non
     leader = await stable(office)
     assert await generation_of(office, leader) == 2
     await office.coordinator.stop()
-    office.coordinator = Coordinator(1, office.storage, office.world, lambda _event, **_: None)
+    office.coordinator = Coordinator(
+        1, office.storage, office.dependencies, lambda _event, **_: None
+    )
     await office.open()
     assert await generation_of(office, leader) == 2
 

@@ -154,7 +154,7 @@ async def test_a_rebalances_start_is_told_at_once_and_its_end_when_it_is_durable
 
 
 async def test_commits_and_refusals_are_counted_when_they_are_answered(office: Office) -> None:
-    counters = office.world.counters
+    counters = office.dependencies.counters
     office.hold()
     office.group().commit(offset(1), offset(2, partition=1), offset(3, metadata="m" * 5_000))
     assert counters.offset_commits == 0

@@ -240,7 +240,7 @@ def test_a_partition_cannot_change_into_just_any_state(
     state: PartitionState, following: PartitionState
 ) -> None:
     office = Office()
-    partition = Partition(3, office.storage, office.world, print)
+    partition = Partition(3, office.storage, office.dependencies, print)
     partition.state = state
     with pytest.raises(RuntimeError, match="partition 3"):
         partition._transition(following)

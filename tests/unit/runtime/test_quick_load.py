@@ -29,6 +29,7 @@ from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.base import LoadedRecords
 from coordinator_server.storage.segments import batch_reader
 from coordinator_server.storage.segments.batch_reader import RunReader
+from tests.support.classic import classic_of
 
 WALL = 1_700_000_000_000
 GROUPS, TOPICS = st.sampled_from(["a", "é"]), st.sampled_from(["x", "x", "x", "\ufffd"])
@@ -86,7 +87,9 @@ def state(loader: Loader) -> list[object]:
         (
             name,
             group.durable,
-            None if group.classic is None else (group.classic.state, group.classic.state_since),
+            None
+            if group.kind is None
+            else (classic_of(group).state, classic_of(group).state_since),
             [(topic, list(of.items())) for topic, of in group.offsets.committed.items()],
             group.offsets.pending,
         )

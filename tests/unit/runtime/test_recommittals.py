@@ -77,7 +77,7 @@ async def test_it_is_in_memory_and_in_the_log_like_any_other(office: Office) -> 
     records = office.storage.records(0)[before:]
     keys = [decode_key(record.key or b"") for record in records]
     assert keys == [OffsetCommitKey("group", "orders", 0), OffsetCommitKey("group", "payments", 1)]
-    assert office.world.counters.offset_commits == 2
+    assert office.dependencies.counters.offset_commits == 2
 
 
 async def test_commits_of_one_turn_of_the_loop_are_one_append(office: Office) -> None:

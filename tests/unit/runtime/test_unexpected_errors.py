@@ -23,6 +23,7 @@ from coordinator_server.loop.batching import SoonInLoop
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.ticket import CallbackTicket
+from tests.support.classic import classic_of
 from tests.support.offsets import topics_of
 from tests.support.story import Request, offset
 from tests.unit.runtime.conftest import Office, settle
@@ -80,18 +81,18 @@ async def test_a_refusal_that_cannot_be_reported_is_answered_and_the_next_one_to
     office: Office, error: BaseException
 ) -> None:
     member = await stable(office, "group")
-    world = replace(office.world, observe=raising(error), fold_refusal=raising(error))
+    dependencies = replace(office.dependencies, observe=raising(error), fold_refusal=raising(error))
     tenure = office.tenure
-    tenure._world = tenure._sender._world = world
+    tenure._dependencies = tenure._sender._dependencies = dependencies
     old = ask(office, "group", lambda token: Heartbeat(token, member.member_id, None, 0))
     assert old.error is ErrorCode.ILLEGAL_GENERATION
-    assert office.world.counters.observer_failures == 1
+    assert office.dependencies.counters.observer_failures == 1
     assert isinstance(ask(office, "group", Describe).result, Described)
 
 
 async def test_a_date_behind_the_year_9999_is_reported_as_the_last_one(office: Office) -> None:
     member = await stable(office, "group")
-    classic = office.tenure.actors["group"].group.classic
+    classic = classic_of(office.tenure.actors["group"].group)
     assert classic is not None
     for since, year in ((10**18, "9999-12-30"), (-(10**18), "0001-01-02")):
         classic.generation_since = since
@@ -191,7 +192,7 @@ async def test_heartbeats_commits_and_fetches_that_raise_on_the_quick_way_end_th
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(
-    "step", ["on_end", "generations", "abort", "tell_parked", "stop", "log_bug", "observe"]
+    "step", ["on_end", "generations", "abort", "report_parked", "stop", "log_bug", "observe"]
 )
 async def test_an_end_of_which_one_step_raises_answers_everybody_once(
     office: Office, monkeypatch: Any, step: str, error: BaseException
@@ -206,18 +207,18 @@ async def test_an_end_of_which_one_step_raises_answers_everybody_once(
             monkeypatch.setattr(tenure._generations, "ended", fail)
         case "abort":
             monkeypatch.setattr(Group, "abort", fail)
-        case "tell_parked":
-            monkeypatch.setattr("coordinator_server.runtime.tenure.tell_parked", fail)
+        case "report_parked":
+            monkeypatch.setattr("coordinator_server.runtime.tenure.report_parked", fail)
         case "stop":
             monkeypatch.setattr(GroupActor, "stop", fail)
         case "log_bug":
-            tenure._world = replace(office.world, log_bug=fail)
+            tenure._dependencies = replace(office.dependencies, log_bug=fail)
         case "observe":
-            tenure._world = replace(office.world, observe=fail)
+            tenure._dependencies = replace(office.dependencies, observe=fail)
     tenure.turn_failed("syncing", Tick(), None, RuntimeError("bug"))
     assert tenure.ended
     assert [name for name, request in waiting.items() if request.is_parked] == []
-    assert office.world.counters.observer_failures > 0
+    assert office.dependencies.counters.observer_failures > 0
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -239,7 +240,7 @@ async def test_an_append_whose_time_cannot_be_measured_ends_the_tenure(
     office.hold()
     held = office.group().commit()
     await settle()
-    histogram = office.world.counters.log_append_seconds
+    histogram = office.dependencies.counters.log_append_seconds
     monkeypatch.setattr(type(histogram), "observe", once(error, type(histogram).observe))
     await office.release()
     assert not held.is_parked

@@ -21,10 +21,10 @@ from tests.unit.runtime.test_holding import stable
 def watchdog(office: Office) -> PartitionWatchdog:
     dog = PartitionWatchdog(
         office.coordinator,
-        office.world,
+        office.dependencies,
         lambda event, **f: office.reports.append((event, f)),
-        clock=office.world.clock,
-        timers=office.world.timers,
+        clock=office.dependencies.clock,
+        timers=office.dependencies.timers,
     )
     dog.start()
     return dog
@@ -53,7 +53,7 @@ async def test_a_group_whose_mailbox_nobody_works_off_has_its_partition_loaded_a
     await office.timers.advance(3 * INTERVAL_MS)
     assert tenure.ended
     assert waiting.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert office.world.counters.tenures_stalled == 1
+    assert office.dependencies.counters.tenures_stalled == 1
     told = dict(office.reports)["partition_stall_found"]
     assert (told["partition"], told["groups"], told["groups_waiting"]) == (0, 2, 1)
     assert WRITE_TIMEOUT_MS <= told["oldest_wait_ms"] < WRITE_TIMEOUT_MS + 2 * INTERVAL_MS
@@ -70,7 +70,7 @@ async def test_replies_that_nobody_sends_have_their_partition_loaded_anew(office
     assert waiting.is_parked
     await office.timers.advance(WRITE_TIMEOUT_MS + 3 * INTERVAL_MS)
     assert isinstance(waiting.result, Described)
-    assert office.world.counters.tenures_stalled == 1
+    assert office.dependencies.counters.tenures_stalled == 1
     assert isinstance(describe(office, "group").result, Described)
 
 
@@ -82,7 +82,7 @@ async def test_records_that_nobody_sends_off_have_their_partition_loaded_anew(
     waiting = office.group().commit()
     await office.timers.advance(WRITE_TIMEOUT_MS + 3 * INTERVAL_MS)
     assert waiting.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert office.world.counters.tenures_stalled == 1
+    assert office.dependencies.counters.tenures_stalled == 1
     await office.timers.advance(1_000)
     again = office.group().commit()
     await settle()
@@ -104,7 +104,7 @@ async def test_parked_members_and_a_partition_that_goes_on_are_left_alone(office
         await office.timers.advance(WRITE_TIMEOUT_MS // 2)
         await office.release()
     assert not tenure.ended
-    assert office.world.counters.tenures_stalled == 0
+    assert office.dependencies.counters.tenures_stalled == 0
 
 
 @pytest.mark.usefixtures("watchdog")
@@ -118,7 +118,7 @@ async def test_a_pause_of_the_process_is_not_taken_for_a_stall(office: Office) -
     office.clock.advance(20 * WRITE_TIMEOUT_MS)
     for _ in range(2):
         await office.timers.advance(INTERVAL_MS)
-    assert office.world.counters.tenures_stalled == 0
+    assert office.dependencies.counters.tenures_stalled == 0
     actor._busy = False
     await settle()
     assert isinstance(waiting.result, Described)
@@ -185,7 +185,7 @@ async def test_a_partition_that_cannot_be_looked_at_keeps_none_of_the_others_fro
 
     monkeypatch.setattr(PartitionWatchdog, "_look_at", fail_for_the_first)
     office.coordinator.partitions.append(
-        Partition(1, office.storage, office.world, lambda *_, **__: None)
+        Partition(1, office.storage, office.dependencies, lambda *_, **__: None)
     )
     await office.timers.advance(INTERVAL_MS)
     assert looked_at == [0, 1]

@@ -108,8 +108,8 @@ async def test_members_and_partitions_refused_inside_an_answer_are_told(desk: De
             METADATA_TOO_LONG,
         ),
     ]
-    assert desk.world.counters.refusals["metadata_too_long"] == 1
-    assert desk.world.counters.offset_commits == 1
+    assert desk.dependencies.counters.refusals["metadata_too_long"] == 1
+    assert desk.dependencies.counters.offset_commits == 1
 
 
 async def test_offsets_that_are_in_use_and_not_deleted_are_told(desk: Desk) -> None:
@@ -147,13 +147,13 @@ async def test_whoever_waits_when_a_partition_is_lost_is_told_of(desk: Desk) -> 
 async def test_a_flood_of_refusals_is_told_once() -> None:
     refusals = Refusals(lambda: 0)
     desk = await Desk().start()
-    object.__setattr__(desk.world, "fold_refusal", refusals.fold)
+    object.__setattr__(desk.dependencies, "fold_refusal", refusals.fold)
 
     def observe(seen: Observation) -> None:
         desk.observed.append(seen)
         refusals.observe(seen)
 
-    object.__setattr__(desk.world, "observe", observe)
+    object.__setattr__(desk.dependencies, "observe", observe)
     stranger = desk.seat().member("stranger")
     stranger.member_id, stranger.generation = "nobody", 1
     for _ in range(500):
@@ -243,7 +243,7 @@ async def test_offsets_are_told_with_the_time_they_expire(desk: Desk) -> None:
         "leader_epoch": -1,
         "metadata": "m",
         "commit_ms": desk.clock.wall_ms(),
-        "expire_ms": desk.clock.wall_ms() + desk.world.limits.offsets_retention_ms,
+        "expire_ms": desk.clock.wall_ms() + desk.dependencies.limits.offsets_retention_ms,
     }
 
 

@@ -1,4 +1,4 @@
-"""The words of the state table: in which situation a group is, and what an event does to it."""
+"""The types of the specification: situations of a group and outcomes of an event."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

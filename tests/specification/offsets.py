@@ -1,9 +1,18 @@
-"""Offsets and what is asked of the group as a whole, in every situation."""
+"""OffsetCommit, OffsetFetch, OffsetDelete and requests about the whole group in every situation."""
 
 from typing import Final
 
 from coordinator_protocol.errors import ErrorCode
-from coordinator_server.group.classic.table.model import (
+from coordinator_server.group.events import (
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    Describe,
+    ExpireOffsets,
+    FetchOffsets,
+    TopicsDeleted,
+)
+from tests.specification.model import (
     NOBODY,
     Row,
     Situation,
@@ -14,15 +23,6 @@ from coordinator_server.group.classic.table.model import (
     row,
     same,
     silent,
-)
-from coordinator_server.group.events import (
-    CommitOffsets,
-    DeleteGroup,
-    DeleteOffsets,
-    Describe,
-    ExpireOffsets,
-    FetchOffsets,
-    TopicsDeleted,
 )
 
 _E, _S = ErrorCode, Situation

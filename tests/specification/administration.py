@@ -1,9 +1,11 @@
-"""What operators do, in every situation: kick a member, force a rebalance, reset offsets."""
+"""KickMember, ForceRebalance and ResetOffsets in every situation."""
 
 from typing import Final
 
 from coordinator_protocol.errors import ErrorCode
-from coordinator_server.group.classic.table.model import (
+from coordinator_server.group.events import ForceRebalance, KickMember, ResetOffsets
+from coordinator_server.group.rebalance_events import RebalanceReason, RemovalReason
+from tests.specification.model import (
     NOBODY,
     Row,
     Situation,
@@ -13,8 +15,6 @@ from coordinator_server.group.classic.table.model import (
     never,
     row,
 )
-from coordinator_server.group.events import ForceRebalance, KickMember, ResetOffsets
-from coordinator_server.group.rebalance_events import RebalanceReason, RemovalReason
 
 _E, _R, _S = ErrorCode, RebalanceReason, Situation
 

@@ -1,9 +1,11 @@
-"""Time that passes, answers that leave late, and loads, in every situation."""
+"""Tick, Released and Loaded in every situation."""
 
 from typing import Final
 
 from coordinator_protocol.errors import ErrorCode
-from coordinator_server.group.classic.table.model import (
+from coordinator_server.group.events import Loaded, Released, Tick
+from coordinator_server.group.rebalance_events import RebalanceReason, RemovalReason
+from tests.specification.model import (
     NO_JOIN_PHASE,
     NOBODY,
     Row,
@@ -13,8 +15,6 @@ from coordinator_server.group.classic.table.model import (
     row,
     silent,
 )
-from coordinator_server.group.events import Loaded, Released, Tick
-from coordinator_server.group.rebalance_events import RebalanceReason, RemovalReason
 
 _E, _R, _S, _X = ErrorCode, RebalanceReason, Situation, RemovalReason
 

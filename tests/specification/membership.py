@@ -4,7 +4,9 @@ from dataclasses import replace
 from typing import Final
 
 from coordinator_protocol.errors import ErrorCode
-from coordinator_server.group.classic.table.model import (
+from coordinator_server.group.events import Heartbeat, Leave, Sync
+from coordinator_server.group.rebalance_events import RebalanceReason, RemovalReason
+from tests.specification.model import (
     NO_JOIN_PHASE,
     NOBODY,
     Answer,
@@ -17,8 +19,6 @@ from coordinator_server.group.classic.table.model import (
     row,
     same,
 )
-from coordinator_server.group.events import Heartbeat, Leave, Sync
-from coordinator_server.group.rebalance_events import RebalanceReason, RemovalReason
 
 _E, _R, _S = ErrorCode, RebalanceReason, Situation
 
