@@ -101,7 +101,13 @@ class Control:
 
 def prepare() -> None:
     """Import everything that a server imports, and have it compact eagerly."""
-    for module in ("cli", "observe.http", "scraping", "serving", "workers.supervisor"):
+    for module in (
+        "cli.main",
+        "observe.http",
+        "server.metrics_setup",
+        "server.run",
+        "workers.supervisor",
+    ):
         import_module(f"{PACKAGE}.{module}")
     from coordinator_server.api.registry import import_all
     from coordinator_server.server import component_settings

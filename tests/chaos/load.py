@@ -12,7 +12,7 @@ from aiokafka.record.default_records import (  # type: ignore[import-untyped]
     DefaultRecordBatchBuilder,
 )
 
-from tests.chaos.asking import ANSWER_SECONDS, Client, Problem, Stuck, codes, expect, http
+from tests.chaos.requests import ANSWER_SECONDS, Client, Problem, Stuck, codes, expect, http
 from tests.oracle.oracle.wire import encode_request, frame
 
 TOKEN = "chaos"

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from tests.chaos.asking import Problem, Stuck, http
 from tests.chaos.load import TOKEN
-from tests.support.processes import ROOT
+from tests.chaos.requests import Problem, Stuck, http
+from tests.support.client_processes import ROOT
 from tools.ports import free_port
 
 STOP_SECONDS = 5.0

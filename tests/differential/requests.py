@@ -19,7 +19,7 @@ NONE: Ids = ("", "")
 
 
 @dataclass
-class Standing:
+class ClientState:
     """What a client knows of itself; of which only the ids differ between the sides."""
 
     number: int
@@ -61,7 +61,7 @@ class Standing:
 class Requests:
     """Builds the requests of one play."""
 
-    def __init__(self, groups: dict[str, str], standings: list[Standing]) -> None:
+    def __init__(self, groups: dict[str, str], standings: list[ClientState]) -> None:
         """`groups` are the names behind the script's `g` and so on."""
         self._groups = groups
         self._standings = standings
@@ -72,7 +72,7 @@ class Requests:
         api, values = getattr(self, "_" + step["op"])(step)
         return api, step["v"], (_side(values, 0), _side(values, 1))
 
-    def natural(self, standing: Standing) -> Step:
+    def natural(self, standing: ClientState) -> Step:
         """What a client does next that is told nothing by the script."""
         step: Step = {"who": standing.number, "group": "g", "id": "own", "instance": "own"}
         if standing.phase == "out":
@@ -115,7 +115,7 @@ class Requests:
             ],
         }
 
-    def _assignments(self, kind: str, standing: Standing) -> list[tuple[Ids, bytes]]:
+    def _assignments(self, kind: str, standing: ClientState) -> list[tuple[Ids, bytes]]:
         salt = b"%d " % next(self._salt)
         everybody = [(ids, salt + metadata[-8:]) for ids, metadata in standing.members]
         match kind:
@@ -231,7 +231,7 @@ class Requests:
             "group_instance_id": self._instance(step["instance"], standing),
         }
 
-    def _ids(self, whose: str, standing: Standing) -> Ids:
+    def _ids(self, whose: str, standing: ClientState) -> Ids:
         match whose.split():
             case []:
                 return NONE
@@ -243,7 +243,7 @@ class Requests:
                 return self._standings[int(number)].ids
         return NOBODY
 
-    def _instance(self, whose: str | None, standing: Standing) -> str | None:
+    def _instance(self, whose: str | None, standing: ClientState) -> str | None:
         match (whose or "").split():
             case []:
                 return whose
@@ -266,7 +266,7 @@ def _wanted(topics: Any) -> list[Reply] | None:
     return [{"name": name, "partition_indexes": partitions} for name, partitions in topics]
 
 
-def _metadata(kind: str, standing: Standing) -> bytes:
+def _metadata(kind: str, standing: ClientState) -> bytes:
     """Of each client another; a subscription where Kafka reads one."""
     name = b"c%d is %d" % (standing.number, standing.metadata)
     if kind != "consumer":

@@ -59,10 +59,10 @@ class Script(NamedTuple):
 
 def script_of(seed: int) -> Script:
     """The script of a seed."""
-    return _Author(seed).script()
+    return _ScriptGenerator(seed).script()
 
 
-class _Author:
+class _ScriptGenerator:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._rng = random.Random(seed)

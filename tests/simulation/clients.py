@@ -31,7 +31,7 @@ MAX_APPEND_BYTES = 16 * 1024
 READS_EVERY_MS = 2_000
 
 
-class Surroundings(Protocol):
+class ClientEnvironment(Protocol):
     """What a client can do to the world."""
 
     def now(self) -> int:
@@ -58,10 +58,10 @@ class Surroundings(Protocol):
 class Client:
     """Somebody with a connection."""
 
-    def __init__(self, name: str, group: str, world: Surroundings) -> None:
+    def __init__(self, name: str, group: str, environment: ClientEnvironment) -> None:
         self.name = name
         self.group = group
-        self.world = world
+        self.environment = environment
         self.frozen = False
         self.connection: Connection | None = None
         self.waiting: dict[int, Request] = {}
@@ -82,13 +82,13 @@ class Client:
 
     def send(self, event: Event) -> None:
         self._due = None
-        request = self.world.send(self, event)
+        request = self.environment.send(self, event)
         self.waiting[request.number] = request
 
     def receive(self, request: Request, result: Result) -> None:
         self._due = None
         if self.waiting.pop(request.number, None) is not None:
-            self.heard(request.event, result)
+            self.on_response(request.event, result)
 
     def lost(self, connection: Connection) -> None:
         """The connection is gone, and the answers to what was asked with it."""
@@ -98,7 +98,7 @@ class Client:
         self.connection = None
         unanswered, self.waiting = list(self.waiting.values()), {}
         for request in unanswered:
-            self.unheard(request.event)
+            self.on_request_lost(request.event)
 
     def waits_for(self, kind: type[Event]) -> bool:
         return any(type(request.event) is kind for request in self.waiting.values())
@@ -113,10 +113,10 @@ class Client:
     def nudge(self, how: int) -> None:
         """Do something without being asked."""
 
-    def heard(self, event: Event, result: Result) -> None:
+    def on_response(self, event: Event, result: Result) -> None:
         """An answer."""
 
-    def unheard(self, event: Event) -> None:
+    def on_request_lost(self, event: Event) -> None:
         """The connection broke before the answer."""
 
 
@@ -124,9 +124,14 @@ class Admin(Client):
     """Reads now and then; on a whim deletes, commits without membership, removes members."""
 
     def __init__(
-        self, name: str, group: str, world: Surroundings, partitions: int, instances: list[str]
+        self,
+        name: str,
+        group: str,
+        environment: ClientEnvironment,
+        partitions: int,
+        instances: list[str],
     ) -> None:
-        super().__init__(name, group, world)
+        super().__init__(name, group, environment)
         self.partitions = partitions
         self.instances = instances
         self._reads_at = 0
@@ -135,7 +140,7 @@ class Admin(Client):
         return NEVER if self.waiting else self._reads_at
 
     def act(self) -> None:
-        self._reads_at = self.world.now() + READS_EVERY_MS
+        self._reads_at = self.environment.now() + READS_EVERY_MS
         self.read(stable=False)
 
     def read(self, *, stable: bool) -> None:
@@ -163,7 +168,7 @@ class Admin(Client):
             self.send(Leave(None, [LeavingMember("", instance)]))
 
     def _commit_simply(self, partition: int) -> None:
-        offsets = topics_of([offset_of(TOPIC, partition, self.world.next_offset())])
+        offsets = topics_of([offset_of(TOPIC, partition, self.environment.next_offset())])
         self.send(CommitOffsets(None, "", None, -1, offsets, -1, knows_group_id_not_found=True))
 
 

@@ -16,7 +16,7 @@ from coordinator_protocol.records import (
 )
 from coordinator_server.group.group import Group
 from coordinator_server.storage.base import LogRecord
-from tests.support.settled import is_as_written, written_now
+from tests.support.written_group import is_as_written, written_now
 
 
 class Erasure(NamedTuple):

@@ -25,7 +25,7 @@ from tests.simulation.loop import VirtualLoop
 NOBODY = -1
 
 
-class Trouble(Enum):
+class FailureKind(Enum):
     """How an operation can go wrong."""
 
     FAILED = "fails and leaves nothing"
@@ -101,16 +101,16 @@ class Disk:
         if future is not None and not future.done():
             future.set_result(result)
 
-    def fail(self, operation: Operation, trouble: Trouble) -> None:
+    def fail(self, operation: Operation, trouble: FailureKind) -> None:
         """Let an operation go wrong, and everything behind it on the same tenure."""
-        if trouble is Trouble.DONE_IN_SECRET:
+        if trouble is FailureKind.DONE_IN_SECRET:
             try:
                 operation.work()
             except Fenced:
-                trouble = Trouble.LOST
+                trouble = FailureKind.LOST
         for other in self._same_tenure(operation):
             self.queue.remove(other)
-            known = trouble is Trouble.FAILED or not other.is_append
+            known = trouble is FailureKind.FAILED or not other.is_append
             error = OSError("injected") if known else OutcomeUnknown("injected")
             if other.future is not None and not other.future.done():
                 other.future.set_exception(error)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 # They are in the list once they are imported.
 from tests.simulation import planted_core, planted_runtime  # noqa: F401
-from tests.simulation.plant import MUTANTS, Mutant
+from tests.simulation.mutant_registry import MUTANTS, Mutant
 from tests.simulation.run import Outcome, play
 from tests.simulation.script import script_of
 

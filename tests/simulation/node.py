@@ -13,7 +13,7 @@ from coordinator_server.ids import CountingIds
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.timeline import Timeline
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.dependencies import World as Surroundings
+from coordinator_server.runtime.dependencies import World as RuntimeDependencies
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.ticket import CallbackTicket, Ticket
@@ -22,7 +22,7 @@ from tests.simulation.loop import VirtualClock, VirtualLoop, VirtualTimers
 from tests.simulation.network import Connection, Request
 
 if TYPE_CHECKING:
-    from tests.simulation.judge import Judge
+    from tests.simulation.invariants import InvariantChecker
 
 INJECTED = ("OSError:", "OutcomeUnknown:", "Fenced:", "TimeoutError:")
 """What the world does to nodes on purpose; any other error is a bug."""
@@ -40,13 +40,13 @@ class RequestTicket(CallbackTicket):
         self.request = request
 
 
-class HeardCoordinator(Coordinator):
+class ObservedCoordinator(Coordinator):
     """Tells when it is given a partition, and when the groups are to forget topics."""
 
-    def __init__(self, node: "Node", judge: "Judge", *parts: Any) -> None:
+    def __init__(self, node: "Node", checker: "InvariantChecker", *parts: Any) -> None:
         super().__init__(*parts)
         self._node = node
-        self._judge = judge
+        self._judge = checker
 
     async def _on_assigned(self, partition: int) -> None:
         if self.partitions[partition].state in (PartitionState.INITIAL, PartitionState.CLOSED):
@@ -58,13 +58,13 @@ class HeardCoordinator(Coordinator):
         super().forget_topics(topics)
 
 
-class HeardSweeper(Sweeper):
+class ObservedSweeper(Sweeper):
     """Tells when it has looked at the clock, and whether it left a sweep out by its counter."""
 
-    def __init__(self, node: "Node", judge: "Judge", *parts: Any) -> None:
+    def __init__(self, node: "Node", checker: "InvariantChecker", *parts: Any) -> None:
         super().__init__(*parts)
         self._node = node
-        self._judge = judge
+        self._judge = checker
 
     def sweep(self) -> None:
         before = self._node.counters.sweeps_skipped
@@ -82,7 +82,7 @@ class Node:
         clock: VirtualClock,
         ids: CountingIds,
         limits: Limits,
-        judge: "Judge",
+        checker: "InvariantChecker",
         jitter: Callable[[], float],
     ) -> None:
         self.index = index
@@ -94,7 +94,7 @@ class Node:
         self._clock = clock
         self._ids = ids
         self._limits = replace(limits, max_append_bytes=disk.max_append_bytes)
-        self._judge = judge
+        self._judge = checker
         self._jitter = jitter
         self._life = 0
         self.is_new = True
@@ -108,7 +108,7 @@ class Node:
         self.storage = VirtualStorage(self._disk, self.index, self.loop)
         self.counters = Counters()
         self.timeline = Timeline()
-        surroundings = Surroundings(
+        surroundings = RuntimeDependencies(
             clock=self._clock,
             ids=self._ids,
             timers=VirtualTimers(self.loop),
@@ -118,11 +118,13 @@ class Node:
             counters=self.counters,
             jitter=self._jitter,
         )
-        judge, report = self._judge, self._report
-        self.coordinator = HeardCoordinator(
-            self, judge, len(self._disk.records), self.storage, surroundings, report
+        checker, report = self._judge, self._report
+        self.coordinator = ObservedCoordinator(
+            self, checker, len(self._disk.records), self.storage, surroundings, report
         )
-        self.sweeper = HeardSweeper(self, judge, self.coordinator, surroundings, SWEEP_MS, report)
+        self.sweeper = ObservedSweeper(
+            self, checker, self.coordinator, surroundings, SWEEP_MS, report
+        )
         self._tenures: list[object] = [None] * len(self._disk.records)
 
     # --- life and death ---

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.simulation.script import Script, script_of
-from tests.simulation.world import Broken, World
+from tests.simulation.simulator import Broken, Simulator
 
 ATTEMPTS = 400
 """Worlds that shrinking may try."""
@@ -25,19 +25,19 @@ class Outcome:
 
 def play(script: Script, *, telling: bool = False, transcript: bool = False) -> Outcome:
     """Play all steps, let the world settle, and cut the power once more."""
-    world = World(script.setup, telling=telling)
-    world.judge.keeps_transcript = transcript
+    simulator = Simulator(script.setup, telling=telling)
+    simulator.checker.keeps_transcript = transcript
     played, broken = 0, ""
-    with world:
+    with simulator:
         try:
             for step in script.steps:
                 played += 1
-                world.play(step)
-            world.settle()
-            world.restart_all()
+                simulator.play(step)
+            simulator.settle()
+            simulator.restart_all()
         except Broken as error:
             broken = str(error)
-    return Outcome(script, broken, played, world.story, world.judge.transcript)
+    return Outcome(script, broken, played, simulator.story, simulator.checker.transcript)
 
 
 def shrink(outcome: Outcome) -> Outcome:

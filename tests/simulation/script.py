@@ -87,7 +87,7 @@ _SERVER_FAULTS = {
     Act.WALL: 1,
     Act.TOPIC: 1,
 }
-MOODS: dict[str, dict[Act, int]] = {
+PROFILES: dict[str, dict[Act, int]] = {
     "calm": _WORK,
     "bad clients": {**_WORK, **_CLIENT_FAULTS},
     "bad servers": {**_WORK, **_SERVER_FAULTS},
@@ -128,7 +128,7 @@ def script_of(seed: int, steps: int = STEPS) -> Script:
     """The world and the story of one integer."""
     chance = random.Random(seed)
     setup = setup_of(chance)
-    weights = MOODS[chance.choice(list(MOODS))]
+    weights = PROFILES[chance.choice(list(PROFILES))]
     acts = chance.choices(list(weights), list(weights.values()), k=steps)
     return Script(
         setup, [Step(act, chance.randrange(1_000), chance.randrange(10_000)) for act in acts]

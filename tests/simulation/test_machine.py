@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.script import Act, Setup, Step
-from tests.simulation.world import Broken, World
+from tests.simulation.simulator import Broken, Simulator
 
 NUMBERS = st.integers(0, 9_999)
 ORDINARY = (Act.DELIVER, Act.RUN, Act.IDLE, Act.DISK, Act.NUDGE)
@@ -24,7 +24,7 @@ FAULTS = tuple(act for act in Act if act not in (*ORDINARY, Act.TIME, Act.LIVE, 
 class CoordinatorMachine(RuleBasedStateMachine):
     """One world; a failing example prints the steps that led there."""
 
-    world: World | None = None
+    simulator: Simulator | None = None
 
     @initialize(
         nodes=st.integers(1, 2),
@@ -41,7 +41,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
             mailbox=mailbox,
             kinds=tuple(kinds),
         )
-        self.world = World(setup, telling=True).__enter__()
+        self.simulator = Simulator(setup, telling=True).__enter__()
 
     @rule(act=st.sampled_from(ORDINARY), who=NUMBERS, how=NUMBERS)
     def something_ordinary_happens(self, act: Act, who: int, how: int) -> None:
@@ -60,26 +60,26 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self._play(act, who, how)
 
     def teardown(self) -> None:
-        if self.world is None:
+        if self.simulator is None:
             return
-        world, self.world = self.world, None
+        simulator, self.simulator = self.simulator, None
         try:
-            if not world.judge.broken:
-                self._tell_if_broken(world, world.settle)
-                self._tell_if_broken(world, world.restart_all)
+            if not simulator.checker.broken:
+                self._tell_if_broken(simulator, simulator.settle)
+                self._tell_if_broken(simulator, simulator.restart_all)
         finally:
-            world.__exit__(None, None, None)
+            simulator.__exit__(None, None, None)
 
     def _play(self, act: Act, who: int, how: int) -> None:
-        world = self.world
-        assert world is not None
-        self._tell_if_broken(world, lambda: world.play(Step(act, who, how)))
+        simulator = self.simulator
+        assert simulator is not None
+        self._tell_if_broken(simulator, lambda: simulator.play(Step(act, who, how)))
 
-    def _tell_if_broken(self, world: World, step: Callable[[], None]) -> None:
+    def _tell_if_broken(self, simulator: Simulator, step: Callable[[], None]) -> None:
         try:
             step()
         except Broken as broken:
-            raise AssertionError("\n".join([str(broken), *world.story])) from None
+            raise AssertionError("\n".join([str(broken), *simulator.story])) from None
 
 
 SETTINGS = settings(

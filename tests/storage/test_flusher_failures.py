@@ -12,7 +12,7 @@ from coordinator_server.storage.segments import threads
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy, Waiter
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import DiskThreads, start_thread
-from tests.support.kept_back import append, found, journal_on, log_on, simulated_disk
+from tests.support.journaled_logs import append, found, journal_on, log_on, simulated_disk
 
 pytestmark = pytest.mark.interpreted
 

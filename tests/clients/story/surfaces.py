@@ -15,7 +15,7 @@ from urllib.parse import quote
 from playwright.async_api import Page, async_playwright
 
 from tests.clients.story.script import Story, said
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
 from tests.support.server import ServerProcess
 
 Told = Mapping[str, list[str]]

@@ -13,8 +13,8 @@ from coordinator_server.group.effects import DONE, Refuse, Result, Rule
 from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.net.familiar import LONGEST_REPEATED
 from coordinator_server.net.session_call import SessionCall
-from tests.support.conversation import Conversation, heartbeat
-from tests.support.groups import FakeCoordinator
+from tests.support.fake_coordinator import FakeCoordinator
+from tests.support.session_harness import SessionHarness, heartbeat
 
 
 def alive(_group_id: str, _event: Event) -> Result | None:
@@ -43,8 +43,8 @@ def coordinator() -> Renewing:
 
 
 @pytest.fixture
-def talk(coordinator: Renewing) -> Conversation:
-    return Conversation(coordinator)
+def talk(coordinator: Renewing) -> SessionHarness:
+    return SessionHarness(coordinator)
 
 
 TWICE = heartbeat(0) * 2
@@ -57,7 +57,7 @@ def ids(answers: list[bytes]) -> list[int]:
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_heartbeat_that_comes_again_is_answered_like_the_first(
-    talk: Conversation, coordinator: Renewing, version: int
+    talk: SessionHarness, coordinator: Renewing, version: int
 ) -> None:
     several = b"".join(heartbeat(number, version) for number in range(2, 5))
     talk.send(heartbeat(0, version), heartbeat(1, version), several, heartbeat(5, version))
@@ -73,7 +73,7 @@ def test_a_heartbeat_that_comes_again_is_answered_like_the_first(
 
 
 def test_what_is_repeated_is_counted_like_the_rest(
-    talk: Conversation, coordinator: Renewing
+    talk: SessionHarness, coordinator: Renewing
 ) -> None:
     chunks = [
         heartbeat(0) + heartbeat(1),
@@ -91,7 +91,7 @@ def test_what_is_repeated_is_counted_like_the_rest(
 
 @pytest.mark.parametrize("cut", [1, 3, 4, 11, 12, 40])
 def test_a_chunk_that_is_cut_elsewhere_is_served_all_the_same(
-    talk: Conversation, coordinator: Renewing, cut: int
+    talk: SessionHarness, coordinator: Renewing, cut: int
 ) -> None:
     stream = b"".join(heartbeat(number) for number in range(1, 5))
     talk.send(TWICE, stream[:cut], stream[cut:], heartbeat(5))
@@ -100,7 +100,7 @@ def test_a_chunk_that_is_cut_elsewhere_is_served_all_the_same(
 
 
 def test_what_follows_a_repetition_in_its_chunk_is_served_behind_it(
-    talk: Conversation, coordinator: Renewing
+    talk: SessionHarness, coordinator: Renewing
 ) -> None:
     talk.send(TWICE, heartbeat(2) + heartbeat(3, group_id="other") + heartbeat(4))
     assert ids(talk.answers()) == [0, 0, 2, 3, 4]
@@ -109,7 +109,7 @@ def test_what_follows_a_repetition_in_its_chunk_is_served_behind_it(
 
 
 def test_nothing_is_repeated_while_the_client_does_not_read(
-    talk: Conversation, coordinator: Renewing
+    talk: SessionHarness, coordinator: Renewing
 ) -> None:
     talk.send(TWICE)
     talk.session.is_congested = True
@@ -123,7 +123,7 @@ def test_nothing_is_repeated_while_the_client_does_not_read(
 
 
 def test_nothing_is_repeated_behind_a_request_in_progress(coordinator: Renewing) -> None:
-    talk = Conversation(coordinator)
+    talk = SessionHarness(coordinator)
     talk.send(TWICE)
     coordinator.script = lambda _group, _event: None
     talk.send(heartbeat(2, group_id="slow"), heartbeat(1), heartbeat(3))
@@ -133,7 +133,7 @@ def test_nothing_is_repeated_behind_a_request_in_progress(coordinator: Renewing)
 
 
 def test_nothing_is_repeated_once_the_session_has_ended(
-    talk: Conversation, coordinator: Renewing
+    talk: SessionHarness, coordinator: Renewing
 ) -> None:
     talk.send(TWICE)
     talk.session.drain()
@@ -143,7 +143,7 @@ def test_nothing_is_repeated_once_the_session_has_ended(
 
 
 def test_when_all_is_not_well_any_more_the_group_says_why(
-    talk: Conversation, coordinator: Renewing
+    talk: SessionHarness, coordinator: Renewing
 ) -> None:
     talk.send(TWICE, heartbeat(2))
     coordinator.all_is_well = False
@@ -156,7 +156,7 @@ def test_when_all_is_not_well_any_more_the_group_says_why(
 
 
 def test_another_version_or_group_is_no_repetition(
-    talk: Conversation, coordinator: Renewing
+    talk: SessionHarness, coordinator: Renewing
 ) -> None:
     talk.send(TWICE, heartbeat(2, 3), heartbeat(3, 3, "other"), heartbeat(4, 3), heartbeat(5, 2))
     assert ids(talk.answers()) == [0, 0, 2, 3, 4, 5]
@@ -164,7 +164,7 @@ def test_another_version_or_group_is_no_repetition(
 
 
 def test_a_permission_that_is_gone_ends_the_repetition(coordinator: Renewing) -> None:
-    talk = Conversation(coordinator)
+    talk = SessionHarness(coordinator)
     talk.send(TWICE)
     services: Any = talk.session._services
     object.__setattr__(services, "authorizer", Denying())
@@ -189,13 +189,13 @@ def test_planned_faults_meet_repeated_requests_too(coordinator: Renewing) -> Non
             self.left -= 1
             return ErrorCode.NOT_COORDINATOR if self.left == -1 else None
 
-    talk = Conversation(coordinator, faults=Once())
+    talk = SessionHarness(coordinator, faults=Once())
     talk.send(TWICE, heartbeat(2), heartbeat(3))
     errors = [struct.unpack_from(">h", answer, 9)[0] for answer in talk.answers()]
     assert errors == [0, 0, ErrorCode.NOT_COORDINATOR, 0]
 
 
-def test_what_is_very_long_is_not_remembered(talk: Conversation, coordinator: Renewing) -> None:
+def test_what_is_very_long_is_not_remembered(talk: SessionHarness, coordinator: Renewing) -> None:
     talk.send(*(heartbeat(number, group_id="g" * LONGEST_REPEATED) for number in range(3)))
     assert ids(talk.answers()) == [0, 1, 2]
     assert coordinator.renewed == []

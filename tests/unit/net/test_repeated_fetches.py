@@ -13,8 +13,8 @@ from coordinator_protocol.offset_value import pack_offset
 from coordinator_server.group.effects import Fetched, FetchedTopic, Result
 from coordinator_server.group.events import Event, FetchOffsets
 from coordinator_server.ports import Operation, Resource
-from tests.support.conversation import Conversation, request
-from tests.support.groups import FakeCoordinator
+from tests.support.fake_coordinator import FakeCoordinator
+from tests.support.session_harness import SessionHarness, request
 
 FLEXIBLE = pytest.mark.parametrize("version", range(6, 10))
 
@@ -51,8 +51,8 @@ def coordinator() -> Telling:
 
 
 @pytest.fixture
-def talk(coordinator: Telling) -> Conversation:
-    return Conversation(coordinator)
+def talk(coordinator: Telling) -> SessionHarness:
+    return SessionHarness(coordinator)
 
 
 def fetch(correlation_id: int, version: int, topics: Any = (("orders", [0, 1]),)) -> bytes:
@@ -75,7 +75,7 @@ def fields(version: int, topics: Any) -> dict[str, Any]:
     return {"groups": [messages.OffsetFetchRequestGroup(group_id="g", topics=topics)]}
 
 
-def offsets(talk: Conversation, version: int) -> list[tuple[int, list[int]]]:
+def offsets(talk: SessionHarness, version: int) -> list[tuple[int, list[int]]]:
     """The correlation ids of the answers, and the offsets in each."""
     answers = talk.answered(ApiKey.OFFSET_FETCH, version)
     return [
@@ -87,7 +87,7 @@ def offsets(talk: Conversation, version: int) -> list[tuple[int, list[int]]]:
 
 @FLEXIBLE
 def test_it_is_answered_like_the_first_with_what_there_is_now(
-    talk: Conversation, coordinator: Telling, version: int
+    talk: SessionHarness, coordinator: Telling, version: int
 ) -> None:
     talk.send(*(fetch(number, version) for number in range(4)))
     coordinator.offset = 11
@@ -106,7 +106,7 @@ def test_it_is_answered_like_the_first_with_what_there_is_now(
 
 @FLEXIBLE
 def test_what_is_held_back_goes_the_way_of_all_requests(
-    talk: Conversation, coordinator: Telling, version: int
+    talk: SessionHarness, coordinator: Telling, version: int
 ) -> None:
     talk.send(fetch(0, version), fetch(1, version))
     coordinator.is_settled = False
@@ -119,7 +119,7 @@ def test_what_is_held_back_goes_the_way_of_all_requests(
     ("version", "topics"), [*((version, (("orders", [0]),)) for version in range(1, 6)), (8, None)]
 )
 def test_old_versions_and_questions_for_all_offsets_are_not_remembered(
-    talk: Conversation, coordinator: Telling, version: int, topics: Any
+    talk: SessionHarness, coordinator: Telling, version: int, topics: Any
 ) -> None:
     talk.send(*(fetch(number, version, topics) for number in range(3)))
     assert len(coordinator.submitted) == 3
@@ -134,7 +134,7 @@ def test_old_versions_and_questions_for_all_offsets_are_not_remembered(
     ],
 )
 def test_a_permission_that_is_gone_ends_the_repetition(
-    talk: Conversation, coordinator: Telling, denied: Any
+    talk: SessionHarness, coordinator: Telling, denied: Any
 ) -> None:
     talk.send(fetch(0, 8), fetch(1, 8))
     services: Any = talk.session._services
