@@ -104,6 +104,7 @@ def prepare() -> None:
     for module in (
         "cli.main",
         "observe.http",
+        "server.http_setup",
         "server.metrics_setup",
         "server.run",
         "workers.supervisor",

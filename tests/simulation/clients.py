@@ -1,7 +1,7 @@
-"""Somebody with a connection, and the administrators among them.
+"""Simulated clients with a connection, and administrators.
 
-A client does what is due when the world lets it act, and on a whim whatever `nudge` picks. It
-learns only what answers tell it, notices lost connections and silent servers, and tries again.
+A client acts on what is due, and at random when the simulator calls `nudge`. It learns only from
+responses, notices lost connections and silent servers, and retries.
 """
 
 from typing import Protocol
@@ -22,17 +22,17 @@ from tests.simulation.network import Connection, Request
 from tests.support.offsets import OffsetToCommit, topics_of
 
 TOPIC = "events"
-"""What consumers subscribe to."""
+"""The topic that consumers subscribe to."""
 ABANDONED_TOPIC = "abandoned"
-"""What they commit offsets of, now and then, without a subscription."""
+"""A topic without subscribers, of which consumers commit offsets at times."""
 NO_TOPIC_ID = bytes(16)
 MAX_APPEND_BYTES = 16 * 1024
-"""What the log takes at once; larger assignments are refused."""
+"""The largest append; larger assignments are refused."""
 READS_EVERY_MS = 2_000
 
 
 class ClientEnvironment(Protocol):
-    """What a client can do to the world."""
+    """The operations of the simulator that clients use."""
 
     def now(self) -> int:
         """Monotonic milliseconds."""
@@ -43,7 +43,7 @@ class ClientEnvironment(Protocol):
         ...
 
     def abandon(self, client: "Client") -> None:
-        """Let go of the connection; what is on its wire may still arrive."""
+        """Forget the connection; messages in transit may still arrive."""
         ...
 
     def hang_up(self, client: "Client") -> None:
@@ -51,12 +51,12 @@ class ClientEnvironment(Protocol):
         ...
 
     def next_offset(self) -> int:
-        """An offset no other commit has: it tells which commit it is from."""
+        """An offset that no other commit has, so that it identifies the commit."""
         ...
 
 
 class Client:
-    """Somebody with a connection."""
+    """A client with at most one connection."""
 
     def __init__(self, name: str, group: str, environment: ClientEnvironment) -> None:
         self.name = name
@@ -67,17 +67,17 @@ class Client:
         self.waiting: dict[int, Request] = {}
         """Requests without an answer, by number."""
         self._due: int | None = None
-        """When it wants to act, until something happens to it."""
+        """The time of the next action; recomputed after each event."""
 
     @property
     def due(self) -> int:
-        """When this client wants to act; NEVER if it only waits."""
+        """The time of the next action; NEVER if the client only waits."""
         if self._due is None:
             self._due = self.due_at()
         return self._due
 
     def changed(self) -> None:
-        """Something has happened to it: it makes up its mind anew."""
+        """Recompute the time of the next action."""
         self._due = None
 
     def send(self, event: Event) -> None:
@@ -91,7 +91,7 @@ class Client:
             self.on_response(request.event, result)
 
     def lost(self, connection: Connection) -> None:
-        """The connection is gone, and the answers to what was asked with it."""
+        """Called when a connection is lost with its unanswered requests."""
         if connection is not self.connection:
             return
         self._due = None
@@ -104,24 +104,24 @@ class Client:
         return any(type(request.event) is kind for request in self.waiting.values())
 
     def due_at(self) -> int:
-        """What `due` is now."""
+        """Compute `due`."""
         return NEVER
 
     def act(self) -> None:
-        """Do what is due."""
+        """Act on what is due."""
 
     def nudge(self, how: int) -> None:
-        """Do something without being asked."""
+        """Do something at random, chosen by `how`."""
 
     def on_response(self, event: Event, result: Result) -> None:
-        """An answer."""
+        """Handle a response."""
 
     def on_request_lost(self, event: Event) -> None:
-        """The connection broke before the answer."""
+        """Handle the loss of a request with its connection."""
 
 
 class Admin(Client):
-    """Reads now and then; on a whim deletes, commits without membership, removes members."""
+    """Reads regularly; at random deletes, commits without membership, and removes members."""
 
     def __init__(
         self,

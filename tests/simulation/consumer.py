@@ -1,4 +1,4 @@
-"""Consumers as they are found in the wild: polite, old, static, slow, frozen, forgetful."""
+"""Simulated consumers: old and new clients, static, slow, frozen and forgetful ones."""
 
 from dataclasses import replace
 from enum import Enum
@@ -43,7 +43,7 @@ FATAL = frozenset(
 
 
 class Phase(Enum):
-    """Where a consumer stands, as far as it knows."""
+    """The state of a consumer, as far as it knows."""
 
     OUT = "out"
     JOINING = "joining"
@@ -53,7 +53,7 @@ class Phase(Enum):
 
 
 class Consumer(Client):
-    """A member of a group, or somebody who would like to be."""
+    """A member of a group, or a client that tries to join it."""
 
     def __init__(
         self,
@@ -71,25 +71,25 @@ class Consumer(Client):
         self.generation = -1
         self.assigned: tuple[int, ...] = ()
         self.metadata = 0
-        """A number that stands for what it subscribes to."""
+        """A number that selects its subscription."""
         self._again_at = 0
         self._beat_at = NEVER
         self._commits_at = NEVER
         self._sync: Sync | None = None
         self._unanswered_commit: CommitOffsets | None = None
         self._failures = 0
-        """How often in a row it did not get through."""
+        """The number of failed attempts in a row."""
         self._exaggerates = False
         """Whether the next assignment it makes is too large for the log."""
         self._rejoins_at = NEVER
-        """When a busy consumer gets round to joining again."""
+        """The time at which a busy consumer rejoins."""
         self._is_busy = kind.is_busy
 
     # --- what is due ---
 
     @property
     def will_join(self) -> bool:
-        """Whether it was told to join again, and has not come round to it."""
+        """Whether it has to rejoin and has not sent the JoinGroup yet."""
         return self.phase is Phase.OUT or self._rejoins_at != NEVER
 
     def due_at(self) -> int:
@@ -190,20 +190,20 @@ class Consumer(Client):
         self.send(Leave(None, [LeavingMember(self.member_id, self.kind.instance)]))
 
     def restart(self) -> None:
-        """A new process: it knows nothing, but its old requests may still be on their way."""
+        """Start a new process without state; its old requests may still arrive."""
         self.environment.abandon(self)
         self.waiting.clear()
         self.member_id, self.generation, self.assigned = "", -1, ()
         self.phase, self._again_at = Phase.OUT, self.environment.now()
 
     def take_time(self) -> None:
-        """Be busy no longer."""
+        """End the busy time."""
         self._is_busy = False
         if self._rejoins_at != NEVER:
             self._rejoins_at = self.environment.now()
 
     def nudge(self, how: int) -> None:
-        """Act on a whim; the smaller `how`, the more ordinary."""
+        """Act at random; a smaller `how` selects a more common action."""
         if self.frozen or self.phase is Phase.GONE:
             return
         choice, how = how % 16, how // 16
@@ -323,7 +323,7 @@ class Consumer(Client):
             self._refused_membership(error)
 
     def _is_about_me(self, event: Event) -> bool:
-        """Not about an earlier life, or a generation that is over for this client anyway."""
+        """Whether a response concerns this process and its current generation."""
         generation = getattr(event, "generation", self.generation)
         mine = getattr(event, "member_id", self.member_id) == self.member_id
         joins_already = self.phase is Phase.JOINING and not isinstance(event, Join)
@@ -360,5 +360,5 @@ def _subscription(metadata: int) -> bytes:
 
 
 def partitions_of(assignment: bytes) -> tuple[int, ...]:
-    """What the consumers of the simulation write into assignments."""
+    """The partitions in an assignment written by a simulated consumer."""
     return tuple(int(partition) for partition in assignment.split(b",") if partition)

@@ -1,11 +1,11 @@
-"""What kinds of consumers there are."""
+"""The kinds of consumers."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerKind:
-    """What kind of consumer this is; times in milliseconds."""
+    """The settings of one kind of consumer; times in milliseconds."""
 
     session_ms: int = 10_000
     rebalance_ms: int = 30_000
@@ -16,21 +16,21 @@ class ConsumerKind:
     can_skip: bool = True
     """JoinGroup from version 9 on."""
     repeats_sync: bool = False
-    """After a lost connection it syncs again, where others join again."""
+    """After a lost connection it sends SyncGroup again; others rejoin."""
     keeps_id: bool = True
     """After ILLEGAL_GENERATION it joins under its old id."""
 
     is_busy: bool = False
-    """It goes on heartbeating and joins again late in the rebalance, but in time."""
+    """It keeps heartbeating and rejoins late in the rebalance, but in time."""
 
     @property
     def forgets_its_id(self) -> bool:
-        """Every JoinGroup it gives up leaves a member behind that nobody is (KIP-394)."""
+        """Every abandoned JoinGroup leaves an orphaned member behind (KIP-394)."""
         return not self.knows_ids and self.instance is None
 
     @property
     def heartbeat_ms(self) -> int:
-        """Often enough to hear of a rebalance in time; others chase each other for ever."""
+        """Short enough to notice a rebalance in time; longer ones cause endless rebalances."""
         return min(self.session_ms, self.rebalance_ms) // 3
 
 
@@ -41,7 +41,7 @@ _INSTANCES = (None, None, "static-0", "static-1")
 
 
 def kind_of(how: int) -> ConsumerKind:
-    """What kind of consumer a number stands for; small numbers are ordinary ones."""
+    """The kind of consumer of a number; small numbers are common kinds."""
     instance = _INSTANCES[how % 4]
     how //= 4
     return ConsumerKind(

@@ -1,4 +1,4 @@
-"""How the world behaves while life goes on."""
+"""The behaviour of the disk while a step runs everything that is due."""
 
 import random
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from tests.simulation.log import Disk, Operation
 
 @dataclass(frozen=True, slots=True)
 class DiskBehavior:
-    """In fair weather the disk is fast, and nodes learn at once what they own."""
+    """Latency and notifications of the disk."""
 
     chance: random.Random
     latency_ms: int = 0
-    """How long the disk takes for everything."""
+    """The latency of every operation."""
     late_news: bool = False
-    """Nodes do not learn meanwhile that they have lost a partition."""
+    """Nodes are not notified that they have lost a partition."""
 
     def operations(self, disk: Disk) -> list[Operation]:
-        """What the disk will get round to."""
+        """The operations that the disk may complete."""
         return [o for o in disk.next_operations() if not (o.is_loss and self.late_news)]

@@ -1,6 +1,6 @@
-"""What goes wrong in a world: clients, connections, disk, nodes and owners.
+"""The faults of clients, connections, disk, nodes and partition owners.
 
-Each takes two numbers, which choose whom it befalls and how.
+Each takes two numbers, which select the target and the variant.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def kill(simulator: "Simulator", who: int, how: int) -> None:
-    """A process is gone; its host may be, too, so that nobody closes its connection."""
+    """End a process; if its host is lost, too, no one closes its connections."""
     if simulator.consumers:
         consumer = simulator.consumers[who % len(simulator.consumers)]
         simulator.tell(f"{consumer.name} dies")
@@ -75,7 +75,7 @@ def start(simulator: "Simulator", who: int, _how: int) -> None:
 
 
 def delete_topic(simulator: "Simulator", _who: int, how: int) -> None:
-    """The nodes that live hear of it; commits go on as if it were made anew."""
+    """Notify the running nodes; later commits count for a topic of the same name."""
     topic = (ABANDONED_TOPIC, TOPIC)[how % 2]
     simulator.tell(f"the topic {topic} is deleted")
     for node in simulator.nodes:

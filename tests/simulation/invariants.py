@@ -1,7 +1,7 @@
-"""Looks at everything from outside and finds what must not happen.
+"""Checks all invariants from outside the coordinator.
 
-It knows requests and answers, what is on the disk, and what the coordinator says of itself. It
-never raises: what is wrong is collected, and the world stops at the next step.
+The checker sees requests, responses, the disk and the coordinator's observations. It does not
+raise: it collects broken rules, and the simulator stops at the next step.
 """
 
 from collections import defaultdict
@@ -57,7 +57,7 @@ _REBALANCING = (ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.COMPLET
 
 
 class InvariantChecker:
-    """One for the whole world and all lives of all nodes."""
+    """The checker for all nodes over all their processes."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class InvariantChecker:
     ) -> None:
         self.broken: list[str] = []
         self.transcript: list[str] = []
-        """Everything clients and observers could see, in order; filled if wanted."""
+        """Everything visible to clients and observers, in order; filled on request."""
         self.keeps_transcript = False
         self.unanswered: dict[int, tuple[Node, Request]] = {}
         self.ledgers = [Ledger(partition) for partition in disk.records]
@@ -78,25 +78,25 @@ class InvariantChecker:
         self.removal_rules = RemovalRules(now, self.failed)
         self.retention = Retention(self.ledgers, retention_ms, self.failed)
         self._owners: dict[tuple[str, int, int], str] = {}
-        """Who was assigned a partition: by group, generation and partition."""
+        """The member that owns a partition, by group, generation and partition."""
         self._floor: defaultdict[str, int] = defaultdict(lambda: -1)
         """The generation of each group's last answered SyncGroup."""
         self._told: dict[tuple[Node, str, int], int] = {}
-        """The epoch of the tenure that told members of it, by node, group and generation."""
+        """The epoch of the tenure that issued it, by node, group and generation."""
         self._commits: defaultdict[Node, int] = defaultdict(int)
-        """How many offsets a node has acknowledged in its life."""
+        """The number of offsets that a node has acknowledged in its current process."""
         self._under_way: defaultdict[tuple[Node, str], int] = defaultdict(int)
         """Rebalances that were announced and have not ended."""
         self._touched: set[WatchedActor] = set()
-        """Whose groups have had a turn since the last look at their rules."""
+        """Nodes whose groups have had a turn since the last check."""
         self._turns: defaultdict[int, int] = defaultdict(int)
         self._seen: dict[tuple[Node, int], object] = {}
-        """What there was when a partition of a node was last looked at."""
+        """The state of a partition of a node at the last check."""
 
     # --- what the world and the nodes report ---
 
     def failed(self, what: str) -> None:
-        """Something went wrong in a way that needs no judgement."""
+        """Record a failure."""
         self.broken.append(what)
 
     def told(self, line: str) -> None:
@@ -104,7 +104,7 @@ class InvariantChecker:
             self._tell(line)
 
     def delivered(self, node: "Node", request: Request, partition: int) -> None:
-        """A request has reached the coordinator."""
+        """Called when a request reaches the coordinator."""
         request.delivered_at = self._now()
         request.mark = len(self._disk.records[partition])
         request.floor = self._floor[request.group]
@@ -114,7 +114,7 @@ class InvariantChecker:
         self.retention.asked(request)
 
     def turned(self, actor: "WatchedActor", event: Event, effects: Effects) -> None:
-        """A group has taken a turn; nothing of it has left yet."""
+        """Called after a group's turn, before any of its replies or records leave."""
         self._touched.add(actor)
         self._turns[actor.node] += 1
         self.removal_rules.turned(actor.group, effects)
@@ -125,30 +125,30 @@ class InvariantChecker:
                 token.request.was_parked = True
 
     def topics_deleted(self, node: "Node", topics: frozenset[str]) -> None:
-        """A living node has heard of it."""
+        """Called when a running node is notified of deleted topics."""
         self._turns[node.index] += 1
         self.retention.topics_deleted(node, topics)
 
     def started(self, node: "Node") -> None:
-        """A process begins its life."""
+        """Called when a process starts."""
         self._commits[node] = 0
         self._told = {key: tenure for key, tenure in self._told.items() if key[0] is not node}
         self.retention.started(node)
 
     def died(self, node: "Node") -> None:
-        """Requests in hand will never be answered, rebalances never end."""
+        """Called when a process ends: its parked requests get no answer."""
         self.unanswered = {n: (of, r) for n, (of, r) in self.unanswered.items() if of is not node}
         for key in [key for key in self._under_way if key[0] is node]:
             del self._under_way[key]
         self.retention.died(node)
 
     def loaded(self, node: "Node", partition: int) -> None:
-        """A partition has been loaded."""
+        """Called when a partition has been loaded."""
         self.removal_rules.loaded(node, partition)
         self.retention.loaded(node, partition)
 
     def answered(self, node: "Node", request: Request, result: Result) -> None:
-        """The coordinator has answered a request."""
+        """Called when the coordinator has answered a request."""
         request.answers += 1
         if request.answers > 1:
             self.failed(f"answered {request.answers} times: {request}")
@@ -176,7 +176,7 @@ class InvariantChecker:
                 pass
 
     def observed(self, node: "Node", observation: Observation) -> None:
-        """The coordinator says what has happened to a group."""
+        """Called for each observation of the coordinator."""
         if self.keeps_transcript or self._tell is not None:
             self._note(f"node {node.index} observes {observation}")
         key = (node, observation.group_id)
@@ -240,7 +240,7 @@ class InvariantChecker:
                 self.failed(f"partition {partition} belongs to {self._owners[key]}: {request}")
 
     def _joined(self, node: "Node", request: Request, result: Joined, ledger: Ledger) -> None:
-        """A generation that its tenure has lost gives its number to no other of the process."""
+        """The number of a lost generation is not reused in the same process."""
         self._follow_deletions()
         group, generation = request.group, result.generation
         tenure = node.epoch(node.coordinator.partition_for(group))
@@ -268,7 +268,7 @@ class InvariantChecker:
             self.removal_rules.removed_while_waiting(node, request, member_id)
 
     def _new_member_of(self, refusal: Refuse) -> str:
-        """The id that an old client was given and never told of is in the text."""
+        """Parse the id of an old client, which never received it, from the text."""
         return refusal.detail.split("'")[1] if "'" in refusal.detail else ""
 
     # --- what is looked at after every step ---
@@ -289,7 +289,7 @@ class InvariantChecker:
                 self._inspect_idle(node)
 
     def _follow_deletions(self) -> None:
-        """A group that was deleted begins anew."""
+        """A deleted group starts again without assignments."""
         for partition, ledger in enumerate(self.ledgers):
             if not ledger.read().has_news:
                 continue
@@ -332,7 +332,7 @@ class InvariantChecker:
         is_settled: bool,
         is_current: bool,
     ) -> None:
-        """Groups that may have changed, of a node that is idle; its log may be, too."""
+        """Check groups that may have changed on an idle node; its log may be idle, too."""
         if is_current and node.is_serving(partition):
             self.retention.settled(node, partition)
         if node.counters.offset_commits != self._commits[node]:
@@ -353,11 +353,11 @@ class InvariantChecker:
 
     @property
     def rebalances_are_under_way(self) -> bool:
-        """Whether a rebalance has been told to begin and not to end."""
+        """Whether an announced rebalance has not ended."""
         return any(self._under_way.values())
 
     def inspect_end(self, nodes: Sequence["Node"]) -> None:
-        """With faults off and time passed, nothing may be left over."""
+        """Check the final state: no open requests, rebalances or appends."""
         for _, request in self.unanswered.values():
             self.failed(f"never answered: {request}")
         for (node, group), number in self._under_way.items():
@@ -384,7 +384,7 @@ def is_rebalancing(group: Group) -> bool:
 
 
 def overdue(group: ClassicGroup, now: int) -> str:
-    """What should have happened by now, by the group's own deadlines."""
+    """Deadlines of the group that have passed without effect."""
     for member in group.members.values():
         if member.session_deadline <= now and not member.waits:
             return f"the session of {member.member_id!r} ended at {member.session_deadline}"
@@ -397,7 +397,7 @@ def overdue(group: ClassicGroup, now: int) -> str:
 
 
 def unsettled(group: ClassicGroup | None, live: dict[str, Consumer]) -> str:
-    """What keeps a group from being Stable with exactly these members; "" if nothing does."""
+    """The reason for which a group is not Stable with exactly these members; "" if it is."""
     members = set() if group is None else set(group.members)
     if not live:
         return f"nobody is there, members are {members}" if members else ""

@@ -1,8 +1,8 @@
-"""The virtual log: what is on the disk survives everything, what is under way may not.
+"""The virtual log: completed operations are durable, pending ones may fail.
 
-Every operation of a node on a partition (claim, read, append, close) is put in a queue and takes
-effect only when the world completes it, in order per partition and node. Until then it may fail,
-or the node may die with any number of its appends done. Two nodes see the same disk.
+Every operation of a node on a partition (claim, read, append, close) waits in a queue and takes
+effect when the simulator completes it, in order per partition and node. Until then it may fail,
+or the node may crash with any number of its appends done. All nodes share one disk.
 """
 
 import asyncio  # noqa: TC003 - futures are named in annotations that dataclasses read
@@ -26,7 +26,7 @@ NOBODY = -1
 
 
 class FailureKind(Enum):
-    """How an operation can go wrong."""
+    """The ways in which an operation can fail."""
 
     FAILED = "fails and leaves nothing"
     LOST = "has an unknown outcome and has left nothing"
@@ -35,7 +35,7 @@ class FailureKind(Enum):
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """Something a node waits for."""
+    """An operation that a node waits for."""
 
     node: int
     partition: int
@@ -46,9 +46,9 @@ class Operation:
     work: Callable[[], int]
     """Does it; returns what the future resolves to, raises Fenced."""
     future: "asyncio.Future[int] | None" = None
-    """None for news, which nobody waits for."""
+    """None for a notification, which has no waiter."""
     is_loss: bool = False
-    """News that a partition belongs to another node."""
+    """A notification that a partition belongs to another node."""
 
     @property
     def tenure(self) -> tuple[int, int, int]:
@@ -63,7 +63,7 @@ class Operation:
 
 
 class Disk:
-    """What all nodes share."""
+    """The disk shared by all nodes."""
 
     def __init__(self, partitions: int, max_append_bytes: int) -> None:
         self.records: list[list[LogRecord]] = [[] for _ in range(partitions)]
@@ -84,7 +84,7 @@ class Disk:
         return any(o.is_append and o.node == node and o.partition == partition for o in self.queue)
 
     def oldest_write(self, node: int, partition: int, epoch: int) -> int | None:
-        """When the oldest append of a tenure that is under way was begun."""
+        """The start of the oldest append in progress of a tenure."""
         tenure = (node, partition, epoch)
         begun = (o.begun for o in self.queue if o.is_append and o.tenure == tenure)
         return min(begun, default=None)
@@ -102,7 +102,7 @@ class Disk:
             future.set_result(result)
 
     def fail(self, operation: Operation, trouble: FailureKind) -> None:
-        """Let an operation go wrong, and everything behind it on the same tenure."""
+        """Fail an operation and all later ones of the same tenure."""
         if trouble is FailureKind.DONE_IN_SECRET:
             try:
                 operation.work()
@@ -185,7 +185,7 @@ class VirtualStorage:
         self._on_assigned = self._on_lost = None
 
     def tell(self, partition: int, *, assigned: bool) -> None:
-        """Let the node learn, some time later, what it owns."""
+        """Notify the node of its partitions some time later."""
 
         def news() -> int:
             callback = self._on_assigned if assigned else self._on_lost
@@ -224,7 +224,7 @@ class VirtualLog:
         self._storage = storage
 
     async def load(self) -> AsyncIterator[Sequence[LogRecord]]:
-        """In two pieces, so that much can happen between them."""
+        """Load in two parts, so that other steps can fall between them."""
         records = self._disk.records[self.partition]
         middle, end = len(records) // 2, len(records)
         for start, stop in ((0, middle), (middle, end)):

@@ -1,4 +1,4 @@
-"""How bugs are planted: a function of the code under test is replaced while a mutant is active."""
+"""Registers planted bugs: each replaces a function of the code under test while active."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ class Mutant:
     name: str
     plant: Plant
     first_seed: int = 0
-    """Where the search begins."""
+    """The first seed of the search."""
 
 
 MUTANTS: list[Mutant] = []
@@ -31,11 +31,11 @@ RARE = {
     "stale owner goes on answering": 300,
     "group that ends takes its lost generation with it": 270,
 }
-"""Where the search for what takes a rare world begins, so that a test of it does not take long."""
+"""The first seed of the search for rare bugs, which shortens their tests."""
 
 
 def mutant(plant: Plant) -> Plant:
-    """Add to the list under the function's name."""
+    """Register a mutant under the function's name."""
     name = plant.__name__.replace("_", " ")
     MUTANTS.append(Mutant(name, plant, RARE.get(name, 0)))
     return plant

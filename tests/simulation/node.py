@@ -1,4 +1,4 @@
-"""A server process without its network shell: the real coordinator on a virtual loop."""
+"""A server process without the network layer: the real coordinator on a virtual loop."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from tests.simulation.invariants import InvariantChecker
 
 INJECTED = ("OSError:", "OutcomeUnknown:", "Fenced:", "TimeoutError:")
-"""What the world does to nodes on purpose; any other error is a bug."""
+"""Errors that the simulation injects; any other error is a bug."""
 
 SWEEP_MS = 15_000
 
 
 class RequestTicket(CallbackTicket):
-    """Knows the request whose answer it delivers."""
+    """A ticket that knows its request."""
 
     __slots__ = ("request",)
 
@@ -41,7 +41,7 @@ class RequestTicket(CallbackTicket):
 
 
 class ObservedCoordinator(Coordinator):
-    """Tells when it is given a partition, and when the groups are to forget topics."""
+    """Reports assigned partitions and deleted topics to the checker."""
 
     def __init__(self, node: "Node", checker: "InvariantChecker", *parts: Any) -> None:
         super().__init__(*parts)
@@ -59,7 +59,7 @@ class ObservedCoordinator(Coordinator):
 
 
 class ObservedSweeper(Sweeper):
-    """Tells when it has looked at the clock, and whether it left a sweep out by its counter."""
+    """Reports each sweep, and whether its counter says that it was skipped."""
 
     def __init__(self, node: "Node", checker: "InvariantChecker", *parts: Any) -> None:
         super().__init__(*parts)
@@ -73,7 +73,7 @@ class ObservedSweeper(Sweeper):
 
 
 class Node:
-    """Started, crashed, stopped and started again; what it keeps is on the disk."""
+    """A node that can start, crash and stop; its durable state is on the disk."""
 
     def __init__(
         self,
@@ -87,9 +87,9 @@ class Node:
     ) -> None:
         self.index = index
         self.accepts = False
-        """Whether it is up and takes connections and requests."""
+        """Whether the process runs and accepts connections and requests."""
         self.loads: list[int] = [0] * len(disk.records)
-        """How many tenures each partition has had, over all lives of the node."""
+        """The number of tenures of each partition, over all processes of the node."""
         self._disk = disk
         self._clock = clock
         self._ids = ids
@@ -98,7 +98,7 @@ class Node:
         self._jitter = jitter
         self._life = 0
         self.is_new = True
-        """Whether it was never started in this life."""
+        """Whether this process was never started."""
         self._start_over()
 
     def _start_over(self) -> None:
@@ -136,13 +136,13 @@ class Node:
         self.loop.enter(self.sweeper.start)
 
     def start_again(self) -> None:
-        """A new process after a stop or a crash."""
+        """Start a new process after a stop or a crash."""
         if not self.is_new:
             self.crash(0)
         self.start()
 
     def crash(self, survive: int) -> None:
-        """Power off: memory is lost, and of the appends under way all but `survive`."""
+        """Lose power: memory is lost, and all appends in progress except `survive`."""
         self.accepts = False
         self._disk.power_off(self.index, survive)
         self._life += 1
@@ -151,7 +151,7 @@ class Node:
         self._start_over()
 
     def stop(self) -> None:
-        """SIGTERM: no new requests, everything in hand is finished."""
+        """Handle SIGTERM: accept no new requests, finish the current ones."""
         self.accepts = False
         self.sweeper.stop()
         self.loop.spawn(self.coordinator.stop())
@@ -166,7 +166,7 @@ class Node:
     # --- work ---
 
     def serve(self, connection: Connection, request: Request) -> None:
-        """What the session and the API module do with a decoded request."""
+        """Submit a decoded request as the session and the API handler do."""
         life = self._life
 
         def deliver(result: Result) -> None:
@@ -182,7 +182,7 @@ class Node:
         self.loop.enter(self._submit, request.group, request.event)
 
     def _submit(self, group: str, event: Event) -> None:
-        """What needs no turn has none, as if it had come before; so has every other commit."""
+        """Use the fast paths of heartbeats and fetches, and every other time that of commits."""
         now = self._clock.monotonic_ms()
         if isinstance(event, FetchOffsets):
             found = self.coordinator.fetching(group, event)()
@@ -206,7 +206,7 @@ class Node:
         return self.coordinator.recommittal(group, event).make(read, event.token, now)
 
     def topic_deleted(self, topic: str) -> None:
-        """A live node hears of it; what a dead one misses is not made up for, as in Kafka."""
+        """Notify a running node; a stopped one is not notified later, as in Kafka."""
         if self.accepts:
             self.loop.enter(self.sweeper.topic_deleted, topic)
 
@@ -218,7 +218,7 @@ class Node:
         return {group_id: actor.group for group_id, actor in tenure.actors.items()}
 
     def look_at_tenures(self) -> None:
-        """Notice which partitions have been loaded anew."""
+        """Report partitions that have been loaded since the last call."""
         for index, partition in enumerate(self.coordinator.partitions):
             if partition.tenure is not self._tenures[index]:
                 self._tenures[index] = partition.tenure

@@ -1,6 +1,6 @@
-"""Who may be removed, and when: sessions, join phases and sync phases by Kafka's rules.
+"""Checks removals of members: sessions, join phases and sync phases by Kafka's rules.
 
-What a client was told and when is the measure, not the deadlines the group keeps itself.
+The rules use the responses that clients received and their times, not the group's own deadlines.
 """
 
 from collections.abc import Callable
@@ -32,40 +32,40 @@ _PHASE_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A phase of a rebalance, as a group's turns have shown it."""
+    """A phase of a rebalance, as seen in the turns of a group."""
 
     state: ClassicGroupState
     generation: int
     may_end_at: int
-    """The largest rebalance timeout after it began: nobody is late before."""
+    """The start plus the largest rebalance timeout: no member is late before."""
 
 
 class RemovalRules:
-    """Knows until when everybody has to be waited for."""
+    """Computes the earliest time at which each member may be removed."""
 
     def __init__(self, now: Callable[[], int], failed: Callable[[str], None]) -> None:
         self._now = now
         self._failed = failed
         self._alive_until: dict[Member, int] = {}
-        """When a session may end at the earliest."""
+        """The earliest time at which a session may expire."""
         self._first_join: dict[Member, int] = {}
         self._told: set[Member] = set()
-        """Who was ever told a generation."""
+        """Members that ever received a generation."""
         self._removed_while_waiting: dict[Member, Request] = {}
         self._rebalance_ms: dict[str, int] = {}
-        """The rebalance timeout of everybody who was told a generation, by member id."""
+        """The rebalance timeout of every member that received a generation, by member id."""
         self._phases: dict[Group, Phase] = {}
 
     # --- what gives a member time ---
 
     def asked(self, node: "Node", request: Request) -> None:
-        """A JoinGroup has arrived."""
+        """Called when a JoinGroup arrives."""
         if isinstance(request.event, Join):
             key = (node.index, request.group, request.event.member_id)
             self._first_join.setdefault(key, self._now())
 
     def loaded(self, node: "Node", partition: int) -> None:
-        """Every member has a full session from now."""
+        """Give every member a full session from now."""
         for group_id, group in node.groups(partition).items():
             if group.classic is not None:
                 for member in group.classic.members.values():
@@ -73,12 +73,12 @@ class RemovalRules:
                     self._lives(key, member.session_timeout_ms)
 
     def synced(self, node: "Node", request: Request, member_id: str) -> None:
-        """A SyncGroup was answered; if it was parked, the session starts anew."""
+        """Called when a SyncGroup was answered; if it was parked, the session restarts."""
         if request.was_parked and _is_member(node, request.group, member_id):
             self._lives((node.index, request.group, member_id), _session(request))
 
     def joined(self, node: "Node", request: Request, result: Joined) -> None:
-        """A JoinGroup was answered. Answers to repeated ones renew nothing, as in Kafka."""
+        """Called when a JoinGroup was answered; a repeated one renews nothing, as in Kafka."""
         key = (node.index, request.group, result.member_id)
         self._told.add(key)
         event = request.event
@@ -93,7 +93,7 @@ class RemovalRules:
             self._lives_until(key, request.delivered_at + _session(request))
 
     def beat(self, node: "Node", request: Request) -> None:
-        """A heartbeat counts from when it arrived, if the group itself answered it."""
+        """Renew a session from the arrival of a heartbeat that the group answered."""
         event = request.event
         partition = node.coordinator.partition_for(request.group)
         if isinstance(event, Heartbeat) and request.load_number == node.loads[partition]:
@@ -109,11 +109,11 @@ class RemovalRules:
     # --- what ends it ---
 
     def removed_while_waiting(self, node: "Node", request: Request, member_id: str) -> None:
-        """A parked request was answered because its member was removed."""
+        """Called when a parked request was answered because its member was removed."""
         self._removed_while_waiting[node.index, request.group, member_id] = request
 
     def removed(self, node: "Node", removal: MemberRemoved) -> None:
-        """The coordinator says that it has removed a member."""
+        """Check an observed removal of a member."""
         key = (node.index, removal.group_id, removal.member.member_id)
         waited = self._removed_while_waiting.pop(key, None)
         until = self._alive_until.pop(key, 0)
@@ -129,7 +129,7 @@ class RemovalRules:
                 self._failed(f"a static member was removed for not joining: {removal}")
 
     def _may_expire(self, key: Member, waited: Request) -> bool:
-        """Only members that never had an answer to JoinGroup, and after five minutes."""
+        """Whether it never had a JoinGroup response and joined five minutes ago."""
         waits_since = self._first_join.get(key, waited.delivered_at)
         return (
             isinstance(waited.event, Join)
@@ -140,7 +140,7 @@ class RemovalRules:
     # --- phases ---
 
     def turned(self, group: Group, effects: Effects) -> None:
-        """A turn has ended: whoever it removed for being late was late."""
+        """Check that a member removed for being late in this turn was late."""
         phase = self._phases.get(group)
         for observed in effects.observed:
             if isinstance(observed, MemberRemoved) and observed.reason in _PHASE_OF:
@@ -171,6 +171,6 @@ def _session(request: Request) -> int:
 
 
 def _is_member(node: "Node", group_id: str, member_id: str) -> bool:
-    """After a standstill longer than its session it may be gone before its answer leaves."""
+    """Whether the group has the member; a pause may expire it before its answer leaves."""
     group = node.coordinator.group(group_id)
     return group is not None and group.classic is not None and member_id in group.classic.members

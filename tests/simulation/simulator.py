@@ -1,9 +1,9 @@
-"""A seeded world: nodes, clients, network, disk and time, and everything that can go wrong.
+"""Simulates nodes, clients, network, disk and time, with faults, from a seed.
 
-Nothing happens by itself. `play` carries out one step of a script; between two steps the judge
-looks at everything. The same setup and steps give the same world, to the last letter of the
-transcript. The runtime runs as it is shipped, on a loop that stands still between steps, so that
-requests, answers of the log, crashes and the passing of time fall between any two callbacks.
+`play` executes one step of a script; the invariant checker runs after each step. The same setup
+and steps give the same transcript. The runtime is the shipped code, on a loop that runs only when
+a step requests it, so that requests, responses of the log, crashes and the passing of time fall
+between any two callbacks.
 """
 
 import random
@@ -32,7 +32,7 @@ from tests.simulation.watched_actors import watched_runtime
 
 MAX_CONSUMERS = 8
 SETTLES_WITHIN_MS = 40 * 60 * 1000
-"""More than any chain of timeouts of the simulated clients takes."""
+"""Longer than any chain of timeouts of the simulated clients."""
 
 _SPANS_MS = (1, 10, 100, 1_000, 3_000, 5_500, 12_000, 31_000, 61_000, 301_000)
 _LIVES_MS = (100, 1_000, 5_000, 20_000)
@@ -44,15 +44,15 @@ _JUMPS_MS = (-_DAY_MS, _DAY_MS, -_HALF_HOUR_MS, _HALF_HOUR_MS)
 
 
 class Broken(AssertionError):
-    """The judge has found what must not happen."""
+    """The checker has found a broken rule."""
 
 
 class Simulator:
-    """Use as a context manager: actors are watched meanwhile."""
+    """Executes steps; a context manager, which patches the actors meanwhile."""
 
     def __init__(self, setup: Setup, *, telling: bool = False) -> None:
         self.setup = setup
-        self.story: list[str] = []
+        self.steps: list[str] = []
         self.telling = telling
         self.clock = VirtualClock()
         self.disk = Disk(setup.partitions, MAX_APPEND_BYTES)
@@ -124,7 +124,7 @@ class Simulator:
     # --- steps ---
 
     def play(self, step: Step) -> None:
-        """Let one thing happen. Raises Broken."""
+        """Execute one step. Raises Broken."""
         self._acts[step.act](step.who, step.how)
         self._refuse_connections()
         if self.setup.lockstep:
@@ -132,11 +132,11 @@ class Simulator:
         self.check()
 
     def check(self) -> None:
-        """Let the judge look. Raises Broken."""
+        """Check the invariants. Raises Broken."""
         self.checker.inspect([node for node in self.nodes if node.accepts])
-        self._condemn()
+        self._raise_if_broken()
 
-    def _condemn(self) -> None:
+    def _raise_if_broken(self) -> None:
         if self.checker.broken:
             for what in self.checker.broken:
                 self.tell(f"BROKEN: {what}")
@@ -144,7 +144,7 @@ class Simulator:
 
     def tell(self, line: str) -> None:
         if self.telling:
-            self.story.append(f"{(self.now() - 1_000_000) / 1000:10.3f}  {line}")
+            self.steps.append(f"{(self.now() - 1_000_000) / 1000:10.3f}  {line}")
 
     # --- what clients can do ---
 
@@ -192,7 +192,7 @@ class Simulator:
             connection.deliver_request(connection.node.serve)
 
     def _refuse_connections(self) -> None:
-        """Nobody listens where no node is up."""
+        """Drop connections to nodes that do not accept requests."""
         if all(node.accepts for node in self.nodes):
             return
         for connection in [c for c in self.network.connections if not c.node.accepts]:
@@ -235,7 +235,7 @@ class Simulator:
     # --- time ---
 
     def _time(self, who: int, how: int) -> None:
-        """Time passes; timers ring when they are due, clients and disk do nothing."""
+        """Advance the time; timers fire when due, clients and disk do nothing."""
         span = _SPANS_MS[min(who % len(_SPANS_MS), how % len(_SPANS_MS))]
         target = self.now() + span
         self.tell(f"{span} ms pass")
@@ -247,13 +247,13 @@ class Simulator:
         self._run_all(0, 0)
 
     def _stall(self, who: int, how: int) -> None:
-        """Time passes while nothing runs: a paused machine, a long collection of garbage."""
+        """Advance the time without running anything, like a paused machine or a long GC."""
         span = _SPANS_MS[min(who % len(_SPANS_MS), how % len(_SPANS_MS))]
         self.tell(f"the machine stands still for {span} ms")
         self.clock.advance_to(self.now() + span)
 
     def _wall(self, _who: int, how: int) -> None:
-        """By a day, which is not believed at once, or by half an hour, which is."""
+        """Jump by a day, which delays the sweep, or by half an hour, which does not."""
         jump = _JUMPS_MS[how % len(_JUMPS_MS)]
         self.tell(f"the wall clock jumps by {jump} ms")
         self.clock.jump_wall(jump)
@@ -270,7 +270,7 @@ class Simulator:
     def live(
         self, span: int, disk_behavior: DiskBehavior, until: Callable[[], bool] = lambda: False
     ) -> None:
-        """Everybody does what is due, everything arrives, the disk does its work."""
+        """Run clients, network, disk and timers whenever they are due."""
         self.tell(f"life goes on for {span} ms, the disk takes {disk_behavior.latency_ms} ms")
         end = self.now() + span
         while not until():
@@ -292,7 +292,7 @@ class Simulator:
             self.clock.advance_to(due)
 
     def _live_for_a_moment(self, disk_behavior: DiskBehavior) -> bool:
-        self._condemn()
+        self._raise_if_broken()
         self._refuse_connections()
         ran = sum(node.loop.run() for node in self.nodes if not node.loop.is_idle)
         deliverable = self.network.deliverable()
@@ -316,7 +316,7 @@ class Simulator:
     # --- the end ---
 
     def settle(self) -> None:
-        """Faults are off: everything must come right in bounded time. Raises Broken."""
+        """Switch faults off; every group must settle in bounded time. Raises Broken."""
         self.tell("--- faults are off ---")
         disk_behavior = DiskBehavior(random.Random(0))
         for consumer in self.consumers:
@@ -327,22 +327,22 @@ class Simulator:
             faults.start(self, node.index, 0)
         self.live(SETTLES_WITHIN_MS, disk_behavior, lambda: not self._unsettled())
         if any(consumer.kind.forgets_its_id for consumer in self.consumers):
-            self._settle_in_haste(disk_behavior)
+            self._settle_without_busy_consumers(disk_behavior)
         for what in self._unsettled():
             self.checker.failed(f"not settled after {SETTLES_WITHIN_MS} ms: {what}")
         self.live(0, disk_behavior)
         self.checker.inspect_end(self.nodes)
-        self._condemn()
+        self._raise_if_broken()
 
-    def _settle_in_haste(self, disk_behavior: DiskBehavior) -> None:
-        """A client that gives up too soon, and forgets its id, can miss every generation."""
+    def _settle_without_busy_consumers(self, disk_behavior: DiskBehavior) -> None:
+        """Let busy consumers act: a client that loses its id can miss every generation."""
         for consumer in self.consumers if self._unsettled() else ():
             consumer.take_time()
             consumer.changed()
         self.live(SETTLES_WITHIN_MS, disk_behavior, lambda: not self._unsettled())
 
     def restart_all(self) -> None:
-        """Power off, power on: what is durable is all there is, and it is enough."""
+        """Restart all nodes; the durable records must suffice."""
         for node in self.nodes:
             faults.crash(self, node.index, 0)
             faults.start(self, node.index, 0)
@@ -355,7 +355,7 @@ class Simulator:
             )
         self.live(1_000, disk_behavior)
         self.checker.inspect_end(self.nodes)
-        self._condemn()
+        self._raise_if_broken()
 
     def _unsettled(self) -> list[str]:
         return [f"{name}: {what}" for name in self.groups if (what := self._unsettled_group(name))]

@@ -1,4 +1,4 @@
-"""Hypothesis plays: it chooses the steps, and shrinks what breaks a rule to a short story."""
+"""Hypothesis chooses the steps of the simulator and shrinks those that break a rule."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ FAULTS = tuple(act for act in Act if act not in (*ORDINARY, Act.TIME, Act.LIVE, 
 
 
 class CoordinatorMachine(RuleBasedStateMachine):
-    """One world; a failing example prints the steps that led there."""
+    """One simulator; a failing example prints its steps."""
 
     simulator: Simulator | None = None
 
@@ -79,7 +79,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         try:
             step()
         except Broken as broken:
-            raise AssertionError("\n".join([str(broken), *simulator.story])) from None
+            raise AssertionError("\n".join([str(broken), *simulator.steps])) from None
 
 
 SETTINGS = settings(
@@ -98,7 +98,7 @@ class TestCoordinatorMachine(CoordinatorMachine.TestCase):  # type: ignore[misc,
 
 
 @pytest.mark.sim
-def test_the_machine_finds_a_planted_bug_and_tells_the_story() -> None:
+def test_the_machine_finds_a_planted_bug_and_prints_the_steps() -> None:
     bug = next(m for m in MUTANTS if m.name == "replies are not held")
     short = settings(SETTINGS, phases=[Phase.generate])
     with bug.plant(), pytest.raises(AssertionError, match=r"(?s)consumer-0 arrives.*BROKEN"):

@@ -1,7 +1,7 @@
-"""Groups' actors under observation: in which order they take their turns, and what comes of them.
+"""Actors that report the order and the effects of their turns.
 
-The judge is told after a turn and before anything of it leaves, so it knows what has changed, and
-what a turn knew when it decided.
+The checker is called after a turn and before any of its effects leave, so it knows the changes
+and the state on which the turn decided.
 """
 
 from collections import deque
@@ -19,11 +19,11 @@ from coordinator_server.runtime.tenure import Tenure
 from tests.simulation.log import VirtualLog
 
 Turned = Callable[["WatchedActor", Event, Effects], None]
-"""Told of an actor, the event it has taken and what came of it."""
+"""Called with an actor, the event that it has taken, and the effects."""
 
 
 class WatchedActor(GroupActor):
-    """Notes which events it is given, and in which order it takes them."""
+    """Records the given events, and checks the order in which it takes them."""
 
     __slots__ = ("_given", "is_over")
 
@@ -31,7 +31,7 @@ class WatchedActor(GroupActor):
         super().__init__(group, tenure)
         self._given: deque[Event] = deque()
         self.is_over = False
-        """Whether whoever waited for it was sent away: its books are closed."""
+        """Whether it was stopped and its parked requests were answered."""
 
     def stop(self) -> list[Event]:
         self.is_over = True
@@ -41,7 +41,7 @@ class WatchedActor(GroupActor):
 
     @property
     def node(self) -> int:
-        """Whose it is."""
+        """The index of its node."""
         log = self._tenure.log
         assert isinstance(log, VirtualLog)
         return log.node
@@ -52,11 +52,11 @@ class WatchedActor(GroupActor):
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether it has taken all it was given."""
+        """Whether it has taken all given events."""
         return not self._given
 
     def takes(self, event: Event) -> bool:
-        """Whether it is this event's turn."""
+        """Whether this event is the next one."""
         return bool(self._given) and self._given.popleft() is event
 
 
@@ -82,7 +82,7 @@ class MailboxActor(WatchedActor):
 def watched_runtime(
     turned: Turned, failed: Callable[[str], None], *, mailbox: bool
 ) -> Iterator[None]:
-    """Choose how actors take their turns, and watch them."""
+    """Patch the runtime to use watched actors, inline or with a mailbox."""
     actor = MailboxActor if mailbox else WatchedActor
     carry_out, commit_again = Tenure.carry_out, Tenure.commit_again
 
