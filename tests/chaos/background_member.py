@@ -1,4 +1,4 @@
-"""Members of groups on different partitions, which tell whether anything happens to them."""
+"""Members of groups on different partitions, which report whether a fault affects them."""
 
 import asyncio
 from contextlib import suppress
@@ -24,7 +24,7 @@ class BackgroundMember:
         """How often something failed that may."""
         self.last_trouble = ""
         self.problems: list[str] = []
-        """What must never happen."""
+        """Observed violations: facts that must never occur."""
         self.acknowledged = 0
         self._client = Client(bootstrap, group)
         self._member_id = ""
@@ -131,7 +131,7 @@ class BackgroundMember:
     # --- what is there ---
 
     async def lost(self) -> list[str]:
-        """What the server shows and may not; asks until the partition is loaded."""
+        """Violations in the committed offsets; retries until the partition is loaded."""
         for _ in range(200):
             with suppress(Problem):
                 reply = await self._client.call(

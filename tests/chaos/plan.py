@@ -20,7 +20,7 @@ BATCHES_PER_LIFE = 6
 
 @dataclass
 class Work:
-    """What is still to be tried, and what came of the rest."""
+    """The remaining exceptions, and the results of the others."""
 
     batches: list[list[Arm]] = field(default_factory=list)
     """For a running server."""
@@ -86,13 +86,13 @@ class Worker:
     def __init__(
         self, directory: Path, work: Work, say: Callable[[str], None], seconds: float = 600.0
     ) -> None:
-        """What is left after so many seconds is not tried."""
+        """Exceptions remaining after this number of seconds are not tried."""
         self._until = time.monotonic() + seconds
         self._directory = directory
         self._work = work
         self._say = say
         self._last: list[Arm] = []
-        """What was tried last, for the message about a directory that is of no more use."""
+        """The last trial, for the message about an unusable directory."""
         self.acknowledged = 0
 
     async def run(self) -> None:

@@ -42,18 +42,18 @@ class Recording:
 
     @staticmethod
     def parse(text: str) -> "Recording":
-        """What `dump` made."""
+        """Parse the output of `dump`."""
         form = json.loads(text)
         found = [Found(**each) for each in form["found"]]
         return Recording(form["total"], {each.name: each for each in found})
 
 
 def background_members(bootstrap: str, count: int = 4) -> list[BackgroundMember]:
-    """Witnesses on partitions of their own."""
+    """Background members on different partitions."""
     chosen: dict[int, str] = {}
     number = 0
     while len(chosen) < count:
-        name = f"witness-{number}"
+        name = f"background-{number}"
         chosen.setdefault(partition_for(name, PARTITIONS), name)
         number += 1
     return [BackgroundMember(bootstrap, name) for name in sorted(chosen.values())]
@@ -108,7 +108,7 @@ async def record(directory: Path) -> tuple[Recording, list[str]]:
 
 
 def difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
-    """What was passed in between."""
+    """The points passed between two counts."""
     counts = {name: count - before.get(name, 0) for name, count in after.items()}
     return {name: count for name, count in counts.items() if count > 0}
 

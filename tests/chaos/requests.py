@@ -17,7 +17,7 @@ FAILING = frozenset(
         "UNKNOWN_SERVER_ERROR",
     }
 )
-"""What a server may answer while something of it fails."""
+"""Errors that a server may answer while a part of it fails."""
 
 
 class Problem(Exception):

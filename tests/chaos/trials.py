@@ -22,7 +22,7 @@ NEVER_LOGGED = ("never retrieved", "never awaited", "Task was destroyed")
 
 @dataclass
 class Verdict:
-    """What came of raising one exception at one point."""
+    """The result of raising one exception at one point."""
 
     arm: Arm
     outcome: str
@@ -96,7 +96,7 @@ class Trials:
         return await self.lost()
 
     async def lost(self) -> list[str]:
-        """Which acknowledged commits are not there; the witnesses go on afterwards."""
+        """Acknowledged commits that are missing; the background members resume afterwards."""
         for background_member in self.background_members:
             await background_member.stop()
         lost = []
@@ -118,7 +118,7 @@ class Trials:
         return await self._start_after()
 
     def _taken(self) -> list[str]:
-        """What witnesses have to say that must never happen; said once."""
+        """Violations reported by background members since the last call."""
         problems = [
             problem
             for background_member in self.background_members
@@ -151,7 +151,7 @@ class Trials:
         problems += self._taken() + self._forbidden_lines()
         now = [background_member.troubled for background_member in self.background_members]
         disturbed = sum(after > before for before, after in zip(troubled, now, strict=True))
-        # A partition that fails has one witness at most, and so has a request. Of a batch this is
+        # A partition that fails has one member at most, and so has a request. Of a batch this is
         # but a suspicion, upon which its points are tried one by one.
         most = 2 if len(arms) > 1 else 3
         if (
@@ -201,7 +201,7 @@ class Trials:
         return hits
 
     async def _clean_round(self) -> list[str]:
-        """A round, during which all is well."""
+        """Run a round of load that must have no failure."""
         well = [
             (background_member.well, background_member.troubled)
             for background_member in self.background_members

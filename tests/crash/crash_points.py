@@ -37,7 +37,7 @@ ANY: Final = "any"
 
 
 class CrashPoint:
-    """Kills the process at the n-th time of a point, once a file says which."""
+    """Kills the process at the n-th pass of a point, once a file names it."""
 
     def __init__(self, orders: Path) -> None:
         self._orders = orders
@@ -129,7 +129,7 @@ class CrashingFiles(SystemFiles):
 
     crash_point: CrashPoint
     unsynced: dict[Path, str]
-    """What was last done to names in a directory."""
+    """The last rename or replacement in each directory."""
 
     def open_block(self, path: Path) -> CrashingBlockFile:
         """See Files."""
@@ -175,7 +175,7 @@ class CrashingFiles(SystemFiles):
 
 
 def install(files: SystemFiles, crash_point: CrashPoint) -> None:
-    """Turn the file layer that everybody holds into one that dies."""
+    """Replace the methods of the shared file layer by crashing ones."""
     doomed = CrashingFiles()
     doomed.crash_point, doomed.unsynced = crash_point, {}
     files.__class__ = CrashingFiles

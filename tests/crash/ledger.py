@@ -1,4 +1,4 @@
-"""What a server owes its clients: acknowledged values, and those whose answer never came."""
+"""Values that a server must or may hold: acknowledged ones and unanswered ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class Offsets:
             self.values[partition].acknowledge(change)
 
     def found(self, there: Mapping[int, Commit]) -> list[str]:
-        """What a server shows after a crash and may not, in words."""
+        """Sentences for each value that a server must not return after a crash."""
         problems = []
         for partition, value in enumerate(self.values):
             owed = str(value)

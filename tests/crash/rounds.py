@@ -34,7 +34,7 @@ RARE = (*COMPACTING, "recovery-points", "begun", "begun-named")
 
 
 class CrashRounds:
-    """A server, its clients, and what it owes them; rounds return what went wrong, in words."""
+    """A server with its clients and their expected values; rounds return the problems found."""
 
     def __init__(
         self, directory: Path, seed: int, *, plant: str | None = None, flush: str = "commit"

@@ -29,7 +29,7 @@ class Worker(Protocol):
         ...
 
     def problems(self, connection: RawConnection) -> list[str]:
-        """What the server lost or invented, in words."""
+        """Sentences for values that the server lost or invented."""
         ...
 
 

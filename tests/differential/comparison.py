@@ -1,4 +1,4 @@
-"""Plays scripts until it is sure: again where answers differ, and shorter where they always do."""
+"""Runs scripts on two coordinators; repeats those that differ and shrinks those that always do."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 @dataclass
 class Verdict:
-    """What became of a script."""
+    """The result of a script."""
 
     script: Script
     outcome: Outcome
@@ -53,7 +53,7 @@ class Comparison:
         self._delay_ms = delay_ms
 
     async def verdict(self, script: Script) -> Verdict:
-        """Play it; what differs is played again."""
+        """Run a script; repeat it if the answers differ."""
         verdict = await self.once(script)
         for _ in range(TRIES - 1):
             if verdict.outcome in (Outcome.SAME, Outcome.PARTED):

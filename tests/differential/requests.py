@@ -1,4 +1,4 @@
-"""What a step of a script is on the wire: for each side with the ids that side has handed out."""
+"""Builds the requests of a script for each side, with the member ids issued by that side."""
 
 import itertools
 import struct
@@ -20,7 +20,7 @@ NONE: Ids = ("", "")
 
 @dataclass
 class ClientState:
-    """What a client knows of itself; of which only the ids differ between the sides."""
+    """The state of a client; only the ids differ between the sides."""
 
     number: int
     client: Client
@@ -31,7 +31,7 @@ class ClientState:
     phase: str = "out"
     """`out`: it has to join; `joined`: it has to sync; `in`."""
     members: list[tuple[Ids, bytes]] = field(default_factory=list)
-    """Whom it leads, with their metadata."""
+    """The members that it leads, with their metadata."""
     metadata: int = 0
 
     @property
@@ -45,7 +45,7 @@ class ClientState:
         self.ids, self.phase = NONE, "out"
 
     def join(self, replies: list[Reply], members: list[tuple[Ids, bytes]]) -> None:
-        """It was told a member id, or a generation, and the members of that if it leads them."""
+        """Store the member id, the generation, and for the leader the members of a response."""
         ids = (replies[0]["member_id"], replies[1]["member_id"])
         if ids != self.ids:
             self.lose_ids()
@@ -59,7 +59,7 @@ class ClientState:
 
 
 class Requests:
-    """Builds the requests of one play."""
+    """Builds the requests of one run."""
 
     def __init__(self, groups: dict[str, str], standings: list[ClientState]) -> None:
         """`groups` are the names behind the script's `g` and so on."""
@@ -73,7 +73,7 @@ class Requests:
         return api, step["v"], (_side(values, 0), _side(values, 1))
 
     def natural(self, standing: ClientState) -> Step:
-        """What a client does next that is told nothing by the script."""
+        """The usual next request of a client."""
         step: Step = {"who": standing.number, "group": "g", "id": "own", "instance": "own"}
         if standing.phase == "out":
             return step | {"op": "join", "v": 9}

@@ -38,7 +38,7 @@ VERSIONS = {
 
 
 class Client(NamedTuple):
-    """Who takes part."""
+    """A client of the script."""
 
     static: bool
     protocol_type: str
@@ -48,7 +48,7 @@ class Client(NamedTuple):
 
 
 class Script(NamedTuple):
-    """A play."""
+    """The clients and steps of one seed."""
 
     seed: int
     suffix: str

@@ -63,7 +63,7 @@ class Flight:
 
 
 class ScriptRun:
-    """One play of one script."""
+    """One run of one script."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class ScriptRun:
         await self._settle()
 
     async def _natural(self, standing: ClientState) -> None:
-        """What the client would do; a member id it is given it uses at once."""
+        """Send the usual next request; use a new member id immediately."""
         for _ in range(2):
             if any(f.standing is standing and f.api in _PARKING for f in self._flights):
                 return
@@ -241,7 +241,7 @@ class ScriptRun:
             self._move(flight, flight.standing, replies)
 
     def _move(self, flight: Flight, standing: ClientState, replies: list[Reply]) -> None:
-        """What the client that asked knows now."""
+        """Update the state of the client from the answer."""
         own = flight.ids in (standing.ids, NONE)
         if flight.step.get("group") != "g" or not own:
             return
