@@ -36,7 +36,7 @@ from coordinator_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from coordinator_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.support.reference import Side, to_kio
+from tests.support.kio_messages import Side, to_kio
 
 GROUP = "payments-settlement"
 MEMBER = "consumer-1-7d9b5b1c-3a64-4a4e-9c0e-6f0d6f1c2f11"

@@ -21,7 +21,7 @@ from tests.abuse.measure import (
     resident_bytes,
 )
 from tests.abuse.observers import TOPIC
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
 from tests.support.server import ServerProcess
 
 QUIET_SECONDS: Final = 2.0

@@ -12,7 +12,7 @@ from tests.abuse.attacks.all import ATTACKS
 from tests.abuse.bench import OVERTIME, Bench, Options, Outcome
 from tests.abuse.observers import Asker, Tally, at_share
 from tests.abuse.report import BEGIN, END, Limits, problems, rendered, with_table
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
 
 MS = 1_000_000
 

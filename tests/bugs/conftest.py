@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.desk import Desk
+from tests.support.coordinator_harness import CoordinatorHarness
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
+async def harness() -> AsyncIterator[CoordinatorHarness]:
     """A coordinator over a log in memory, loaded and empty."""
-    made = await Desk().start()
+    made = await CoordinatorHarness().start()
     yield made
     await made.stop()

@@ -10,26 +10,26 @@ from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Committed
 from coordinator_server.group.events import ExpireOffsets, TopicsDeleted
 from coordinator_server.server.component_settings import limits
-from tests.support.story import DELAY_MS, SESSION_MS, Member, Request, Story, offset
+from tests.support.group_harness import DELAY_MS, SESSION_MS, GroupHarness, Member, Request, offset
 
 MINUTE_MS = 60_000
 RETENTION_MS = Limits().offsets_retention_ms
 ORDERS = (("range", encode_subscription(Subscription(["orders"]))),)
 
 
-def sweep(story: Story) -> None:
+def sweep(harness: GroupHarness) -> None:
     """The expiry sweep comes by."""
-    story.handle(ExpireOffsets())
+    harness.handle(ExpireOffsets())
 
 
-def kept(story: Story) -> set[str]:
+def kept(harness: GroupHarness) -> set[str]:
     """Topics with a committed offset."""
-    return {topic for topic, _ in story.fetch()} if story.state != "Dead" else set()
+    return {topic for topic, _ in harness.fetch()} if harness.state != "Dead" else set()
 
 
-def later(story: Story, ms: int, *members: Member) -> None:
+def later(harness: GroupHarness, ms: int, *members: Member) -> None:
     """Let time pass in which members heartbeat."""
-    story.wall += ms
+    harness.wall += ms
     for member in members:
         member.heartbeat()
 
@@ -40,24 +40,24 @@ def test_a_retention_of_more_milliseconds_than_31_bits_is_kept() -> None:
         flags = {"offsets.retention.minutes": str(minutes)}
         configured = limits(load(environ={}, flags=flags).config, 1_000_000)
         assert configured.offsets_retention_ms == minutes * MINUTE_MS > 2**31
-        story = Story(limits=configured)
-        story.commit()
-        story.wall += minutes * MINUTE_MS - 1
-        sweep(story)
-        assert kept(story) == {"orders"}
-        story.wall += 1
-        sweep(story)
-        assert story.state == "Dead"
+        harness = GroupHarness(limits=configured)
+        harness.commit()
+        harness.wall += minutes * MINUTE_MS - 1
+        sweep(harness)
+        assert kept(harness) == {"orders"}
+        harness.wall += 1
+        sweep(harness)
+        assert harness.state == "Dead"
 
 
-def commit_of(who: str, story: Story, a: Member) -> Request:
+def commit_of(who: str, harness: GroupHarness, a: Member) -> Request:
     """A commit into the Stable group of `a`, after something has happened to it."""
     match who:
         case "a simple consumer, the group is empty":
             a.leave()
-            return story.commit()
+            return harness.commit()
         case "a simple consumer, the group has members":
-            return story.commit()
+            return harness.commit()
         case "a stranger":
             return a.commit(member_id="stranger")
         case "a member of an old generation":
@@ -66,7 +66,7 @@ def commit_of(who: str, story: Story, a: Member) -> Request:
             a.join()
             return a.commit()
         case _:
-            story.member("b").enter()
+            harness.member("b").enter()
             return a.commit()
 
 
@@ -83,132 +83,132 @@ def commit_of(who: str, story: Story, a: Member) -> Request:
 )
 def test_a_commit_is_judged_by_who_commits_and_when(who: str, error: ErrorCode) -> None:
     """B44, redpanda #5554, confluent-kafka-dotnet #2119."""
-    story = Story()
-    (a,) = story.stable("a")
-    assert commit_of(who, story, a).error is error
-    assert bool(story.group.offsets) is (error is ErrorCode.NONE)
+    harness = GroupHarness()
+    (a,) = harness.stable("a")
+    assert commit_of(who, harness, a).error is error
+    assert bool(harness.group.offsets) is (error is ErrorCode.NONE)
 
 
 def test_metadata_too_long_keeps_only_its_own_partition_from_being_committed() -> None:
     """B44, redpanda #5554. The limit is 4,096."""
-    story = Story()
-    request = story.commit(offset(1, 0, metadata="m" * 4_096), offset(2, 1, metadata="m" * 4_097))
+    harness = GroupHarness()
+    request = harness.commit(offset(1, 0, metadata="m" * 4_096), offset(2, 1, metadata="m" * 4_097))
     assert request.result == Committed([ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE])
-    assert set(story.fetch()) == {("orders", 0)}
+    assert set(harness.fetch()) == {("orders", 0)}
 
 
 def test_a_stable_consumer_group_loses_offsets_of_topics_it_does_not_subscribe_to() -> None:
     """B45, KAFKA-8338. And of no others."""
-    story = Story()
-    (a,) = story.stable("a", protocols=ORDERS)
+    harness = GroupHarness()
+    (a,) = harness.stable("a", protocols=ORDERS)
     a.commit(offset(1, topic="orders"), offset(1, topic="left"))
-    later(story, RETENTION_MS - 1, a)
-    sweep(story)
-    assert kept(story) == {"orders", "left"}
-    later(story, 1, a)
-    sweep(story)
-    assert kept(story) == {"orders"}
-    later(story, 100 * RETENTION_MS, a)
-    sweep(story)
-    assert kept(story) == {"orders"}
+    later(harness, RETENTION_MS - 1, a)
+    sweep(harness)
+    assert kept(harness) == {"orders", "left"}
+    later(harness, 1, a)
+    sweep(harness)
+    assert kept(harness) == {"orders"}
+    later(harness, 100 * RETENTION_MS, a)
+    sweep(harness)
+    assert kept(harness) == {"orders"}
 
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
 def test_while_a_group_rebalances_nothing_expires(state: str) -> None:
     """B45, KAFKA-13636."""
-    story = Story()
-    (a,) = story.stable("a", protocols=ORDERS)
+    harness = GroupHarness()
+    (a,) = harness.stable("a", protocols=ORDERS)
     a.commit(offset(1, topic="orders"), offset(1, topic="left"))
     if state == "PreparingRebalance":
-        story.member("b", protocols=ORDERS).enter()
+        harness.member("b", protocols=ORDERS).enter()
     else:
         a.join()
-    assert story.state == state
-    story.wall += 10 * RETENTION_MS
-    sweep(story)
-    assert kept(story) == {"orders", "left"}
+    assert harness.state == state
+    harness.wall += 10 * RETENTION_MS
+    sweep(harness)
+    assert kept(harness) == {"orders", "left"}
 
 
 def test_the_time_of_an_empty_group_runs_from_when_it_became_empty() -> None:
     """B45, KAFKA-8338. A batch group that idles over a weekend keeps its place (Dekaf #2259)."""
-    story = Story()
-    (a,) = story.stable("a", protocols=ORDERS)
+    harness = GroupHarness()
+    (a,) = harness.stable("a", protocols=ORDERS)
     a.commit()
-    later(story, 3 * RETENTION_MS, a)
+    later(harness, 3 * RETENTION_MS, a)
     a.leave()
-    assert story.state == "Empty"
-    later(story, RETENTION_MS - 1)
-    sweep(story)
-    story.restart()
-    sweep(story)
-    assert kept(story) == {"orders"}
-    later(story, 1)
-    sweep(story)
-    assert story.state == "Dead"
-    assert story.writes[-1].key == GroupMetadataKey("group")
-    assert story.writes[-1].value is None
+    assert harness.state == "Empty"
+    later(harness, RETENTION_MS - 1)
+    sweep(harness)
+    harness.restart()
+    sweep(harness)
+    assert kept(harness) == {"orders"}
+    later(harness, 1)
+    sweep(harness)
+    assert harness.state == "Dead"
+    assert harness.writes[-1].key == GroupMetadataKey("group")
+    assert harness.writes[-1].value is None
 
 
 def test_a_commit_to_an_empty_group_does_not_prolong_what_it_has() -> None:
     """B45, Kafka's own source. The time of all its offsets runs from when it became Empty."""
-    story = Story()
-    (a,) = story.stable("a", protocols=ORDERS)
+    harness = GroupHarness()
+    (a,) = harness.stable("a", protocols=ORDERS)
     a.commit(offset(1, topic="old"))
     a.leave()
-    later(story, RETENTION_MS - 1)
-    story.commit(offset(1, topic="new"))
-    later(story, 1)
-    sweep(story)
-    assert story.state == "Dead"
+    later(harness, RETENTION_MS - 1)
+    harness.commit(offset(1, topic="new"))
+    later(harness, 1)
+    sweep(harness)
+    assert harness.state == "Dead"
 
 
 def test_offsets_of_a_simple_group_expire_each_by_its_own_commit() -> None:
     """B45, Kafka's own source."""
-    story = Story()
-    story.commit(offset(1, topic="old"))
-    later(story, RETENTION_MS - 1)
-    story.commit(offset(1, topic="new"))
-    later(story, 1)
-    sweep(story)
-    assert kept(story) == {"new"}
-    later(story, RETENTION_MS - 1)
-    sweep(story)
-    assert story.state == "Dead"
-    assert story.fetch() == {}
+    harness = GroupHarness()
+    harness.commit(offset(1, topic="old"))
+    later(harness, RETENTION_MS - 1)
+    harness.commit(offset(1, topic="new"))
+    later(harness, 1)
+    sweep(harness)
+    assert kept(harness) == {"new"}
+    later(harness, RETENTION_MS - 1)
+    sweep(harness)
+    assert harness.state == "Dead"
+    assert harness.fetch() == {}
 
 
 @pytest.mark.parametrize("blob", [b"", b"\0", b"\0\0\0\0\0\1", b"garbage of some length"])
 def test_what_a_group_with_an_unreadable_subscription_needs_stays(blob: bytes) -> None:
     """B45, KAFKA-8338. Nobody knows its topics, so all of them count as subscribed."""
-    story = Story()
-    (a,) = story.stable("a", protocols=(("range", blob),))
+    harness = GroupHarness()
+    (a,) = harness.stable("a", protocols=(("range", blob),))
     a.commit()
-    later(story, 10 * RETENTION_MS, a)
-    sweep(story)
-    assert kept(story) == {"orders"}
+    later(harness, 10 * RETENTION_MS, a)
+    sweep(harness)
+    assert kept(harness) == {"orders"}
 
 
 def test_nothing_expires_of_a_group_that_is_not_one_of_consumers() -> None:
     """B45, Kafka's own source. What Connect's workers subscribe to is not known."""
-    story = Story()
-    (a,) = story.stable("a", protocol_type="connect")
+    harness = GroupHarness()
+    (a,) = harness.stable("a", protocol_type="connect")
     a.commit()
-    later(story, 10 * RETENTION_MS, a)
-    sweep(story)
-    assert kept(story) == {"orders"}
+    later(harness, 10 * RETENTION_MS, a)
+    sweep(harness)
+    assert kept(harness) == {"orders"}
     a.leave()
-    later(story, RETENTION_MS)
-    sweep(story)
-    assert story.state == "Dead"
+    later(harness, RETENTION_MS)
+    sweep(harness)
+    assert harness.state == "Dead"
 
 
 def test_a_retention_of_minus_one_is_the_configured_one() -> None:
     """B46, kop #303. It does not mean that the offset has expired already."""
-    story = Story()
-    story.commit(retention_ms=-1)
-    later(story, RETENTION_MS - 1)
-    sweep(story)
-    assert kept(story) == {"orders"}
+    harness = GroupHarness()
+    harness.commit(retention_ms=-1)
+    later(harness, RETENTION_MS - 1)
+    sweep(harness)
+    assert kept(harness) == {"orders"}
 
 
 @pytest.mark.parametrize(
@@ -219,30 +219,30 @@ def test_a_retention_of_the_requests_own_counts_alone(
     retention_ms: int, expires_after: int | None
 ) -> None:
     """B46, kop #303. Shorter or longer than the configured one, and without overflow."""
-    story = Story()
-    story.commit(retention_ms=retention_ms)
+    harness = GroupHarness()
+    harness.commit(retention_ms=retention_ms)
     if expires_after is None:
-        story.wall += 1_000 * RETENTION_MS
-        sweep(story)
-        assert kept(story) == {"orders"}
+        harness.wall += 1_000 * RETENTION_MS
+        sweep(harness)
+        assert kept(harness) == {"orders"}
         return
-    story.wall += expires_after - 1
-    sweep(story)
-    assert kept(story) == {"orders"}
-    story.wall += 1
-    sweep(story)
-    assert story.state == "Dead"
+    harness.wall += expires_after - 1
+    sweep(harness)
+    assert kept(harness) == {"orders"}
+    harness.wall += 1
+    sweep(harness)
+    assert harness.state == "Dead"
 
 
 def test_a_group_that_has_handed_out_member_ids_is_not_forgotten() -> None:
     """B45, Kafka's own source. It is Empty and has no offsets, but somebody is coming."""
-    story = Story()
-    member = story.member("a")
+    harness = GroupHarness()
+    member = harness.member("a")
     member.join()
-    sweep(story)
+    sweep(harness)
     assert member.join().is_parked
-    sweep(story)
-    story.advance(DELAY_MS)
+    sweep(harness)
+    harness.advance(DELAY_MS)
     assert member.generation == 1
 
 
@@ -251,46 +251,46 @@ def test_a_group_that_has_handed_out_member_ids_is_not_forgotten() -> None:
 
 def test_the_offsets_of_a_deleted_topic_are_gone_for_its_successor_too() -> None:
     """B52, franz-go #1411, redpanda #30624. Also after a restart, and for members that go on."""
-    story = Story()
-    (a,) = story.stable("a", protocols=ORDERS)
+    harness = GroupHarness()
+    (a,) = harness.stable("a", protocols=ORDERS)
     a.commit(offset(7, topic="orders"), offset(7, 3, topic="orders"), offset(7, topic="other"))
-    story.handle(TopicsDeleted(frozenset({"orders", "never seen"})))
+    harness.handle(TopicsDeleted(frozenset({"orders", "never seen"})))
     for _ in range(2):
-        assert kept(story) == {"other"}
-        assert story.fetch([("orders", [0])])["orders", 0].offset == -1
-        assert story.state == "Stable"
-        story.restart()
+        assert kept(harness) == {"other"}
+        assert harness.fetch([("orders", [0])])["orders", 0].offset == -1
+        assert harness.state == "Stable"
+        harness.restart()
     assert a.commit(offset(1, topic="orders")).error is ErrorCode.NONE
 
 
 def test_the_first_refused_commit_after_a_restart_leaves_the_group_alone() -> None:
     """B49, franz-go TestPersistLoadedGroupNotKilledByOffsetCommit."""
-    story = Story()
-    (a,) = story.stable("a")
+    harness = GroupHarness()
+    (a,) = harness.stable("a")
     a.commit(offset(5))
-    story.restart()
+    harness.restart()
     assert a.commit(generation=a.generation + 1).error is ErrorCode.ILLEGAL_GENERATION
-    assert story.commit().error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.commit().error is ErrorCode.UNKNOWN_MEMBER_ID
     assert a.heartbeat().error is ErrorCode.NONE
-    assert story.fetch()["orders", 0].offset == 5
-    story.advance(SESSION_MS - 1)
+    assert harness.fetch()["orders", 0].offset == 5
+    harness.advance(SESSION_MS - 1)
     assert a.commit(offset(6)).error is ErrorCode.NONE
 
 
 def test_a_zombies_commit_in_a_generation_that_was_issued_twice_is_refused() -> None:
     """B60, Kafka's own source. A generation is durable only with the leader's SyncGroup."""
-    story = Story()
-    (a,) = story.stable("a")
-    zombie = story.member("zombie")
+    harness = GroupHarness()
+    (a,) = harness.stable("a")
+    zombie = harness.member("zombie")
     zombie.enter()
     a.join()
     assert (zombie.generation, a.generation) == (2, 2)
-    story.restart()
-    assert story.generation == 1
+    harness.restart()
+    assert harness.generation == 1
     assert a.heartbeat().error is ErrorCode.ILLEGAL_GENERATION
     a.join()
-    story.sync_all(a)
-    assert story.generation == 2
+    harness.sync_all(a)
+    assert harness.generation == 2
     assert zombie.commit(offset(9)).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert a.commit(offset(1)).error is ErrorCode.NONE
-    assert story.fetch()["orders", 0].offset == 1
+    assert harness.fetch()["orders", 0].offset == 1

@@ -13,12 +13,12 @@ from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.storage import SegmentStorage
 from tests.support.classic import classic_of
-from tests.support.desk import Desk
-from tests.support.desk import settle as settle_in_memory
-from tests.support.story import offset
+from tests.support.coordinator_harness import CoordinatorHarness
+from tests.support.coordinator_harness import settle as settle_in_memory
+from tests.support.group_harness import offset
 
 PARTITION = partition_for("group", 2)
-Start = Callable[..., Awaitable[Desk]]
+Start = Callable[..., Awaitable[CoordinatorHarness]]
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     """Starts a server on the test's directory; the one before is stopped first."""
     life = AsyncExitStack()
 
-    async def started(segment_bytes: int = 1 << 20) -> Desk:
+    async def started(segment_bytes: int = 1 << 20) -> CoordinatorHarness:
         await life.aclose()
         directory = DataDirectory(tmp_path, node_id=1, cluster_id="test")
         life.callback(directory.close)
@@ -40,17 +40,17 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
             topic_id=UUID(int=7),
             report=lambda *_args, **_fields: None,
         )
-        desk = await Desk(storage).start()
-        life.push_async_callback(desk.stop)
-        return desk
+        harness = await CoordinatorHarness(storage).start()
+        life.push_async_callback(harness.stop)
+        return harness
 
     yield started
     await life.aclose()
 
 
-async def settle(desk: Desk) -> None:
+async def settle(harness: CoordinatorHarness) -> None:
     """As `settle` of memory, with all that the flusher's thread has to write."""
-    storage = desk.storage
+    storage = harness.storage
     assert isinstance(storage, SegmentStorage)
     for _ in range(5):
         await settle_in_memory()
@@ -64,13 +64,13 @@ def segments(root: Path) -> list[Path]:
 
 async def test_offsets_in_all_segments_of_a_log_are_loaded(start: Start, tmp_path: Path) -> None:
     """B34, KAFKA-5600. The last of each partition, wherever it lies."""
-    desk = await start(segment_bytes=2_000)
+    harness = await start(segment_bytes=2_000)
     for number in range(100):
-        desk.seat().commit(offset(number, partition=number % 10))
-        await settle(desk)
+        harness.group_client().commit(offset(number, partition=number % 10))
+        await settle(harness)
     assert len(segments(tmp_path)) > 3
-    desk = await start(segment_bytes=2_000)
-    found = await desk.seat().fetched()
+    harness = await start(segment_bytes=2_000)
+    found = await harness.group_client().fetched()
     assert {p: o.offset for (_, p), o in found.items()} == {p: 90 + p for p in range(10)}
 
 
@@ -83,49 +83,49 @@ async def test_a_log_that_begins_late_and_has_no_records_is_loaded(
     directory.mkdir()
     for base in (5, 17):
         (directory / f"{base:020}.log").touch()
-    desk = await start()
-    assert desk.coordinator.is_ready
-    desk.seat().commit(offset(1))
-    await settle(desk)
-    desk.sweeper.start()
-    desk.sweeper.sweep()
-    await settle(desk)
-    desk = await start()
-    assert (await desk.seat().fetched())["orders", 0].offset == 1
+    harness = await start()
+    assert harness.coordinator.is_ready
+    harness.group_client().commit(offset(1))
+    await settle(harness)
+    harness.sweeper.start()
+    harness.sweeper.sweep()
+    await settle(harness)
+    harness = await start()
+    assert (await harness.group_client().fetched())["orders", 0].offset == 1
     assert segments(tmp_path)[-1].name == f"{17:020}.log"
 
 
 async def test_a_record_larger_than_any_buffer_is_loaded(start: Start) -> None:
     """B36, KAFKA-7286. Kafka's `offsets.load.buffer.size` is 5 MiB."""
-    desk = await start()
-    seat = desk.seat()
-    a = seat.member("a")
-    await seat.all_join(a)
+    harness = await start()
+    group_client = harness.group_client()
+    a = group_client.member("a")
+    await group_client.all_join(a)
     request = a.sync({a: bytes(12 * 1024 * 1024)})
-    await settle(desk)
+    await settle(harness)
     assert len(request.assignment) == 12 * 1024 * 1024
-    seat.commit(offset(1), member_id=a.member_id, generation=a.generation)
-    await settle(desk)
-    desk = await start()
-    group = desk.coordinator.group("group")
+    group_client.commit(offset(1), member_id=a.member_id, generation=a.generation)
+    await settle(harness)
+    harness = await start()
+    group = harness.coordinator.group("group")
     assert group is not None
     (member,) = classic_of(group).members.values()
     assert len(member.assignment) == 12 * 1024 * 1024
-    assert (await desk.seat().fetched())["orders", 0].offset == 1
+    assert (await harness.group_client().fetched())["orders", 0].offset == 1
 
 
 async def test_a_deleted_group_stays_deleted_on_disk(start: Start) -> None:
     """B39, redpanda #4900."""
-    desk = await start()
-    seat = desk.seat()
-    a = seat.member("a", "i-a")
-    await seat.settled(a)
+    harness = await start()
+    group_client = harness.group_client()
+    a = group_client.member("a", "i-a")
+    await group_client.settled(a)
     a.commit(offset(1), offset(1, 1))
     a.leave()
-    await settle(desk)
-    request = seat.delete()
-    await settle(desk)
+    await settle(harness)
+    request = group_client.delete()
+    await settle(harness)
     assert not request.is_parked
-    desk = await start()
-    assert list(desk.coordinator.groups()) == []
-    assert await desk.seat().fetched() == {}
+    harness = await start()
+    assert list(harness.coordinator.groups()) == []
+    assert await harness.group_client().fetched() == {}

@@ -8,8 +8,8 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.events import LeavingMember
 from coordinator_server.group.purgatory import NEVER
 from coordinator_server.runtime.timers import LoopTimers
-from tests.support.desk import Desk, JumpingClock, settle
-from tests.support.story import REBALANCE_MS, SESSION_MS, Story
+from tests.support.coordinator_harness import AdjustableClock, CoordinatorHarness, settle
+from tests.support.group_harness import REBALANCE_MS, SESSION_MS, GroupHarness
 
 NEW_MEMBER_MS = 300_000
 DAY_MS = 24 * 60 * 60 * 1000
@@ -17,74 +17,76 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 def test_a_former_new_member_expires_by_its_session_timeout() -> None:
     """B1, KAFKA-9752. A JoinGroup before v4, whose five minutes were armed."""
-    story = Story()
-    old, other = story.member("old", known=False), story.member("other")
-    story.settle(old, other)
-    story.advance(SESSION_MS - 1)
+    harness = GroupHarness()
+    old, other = harness.member("old", known=False), harness.member("other")
+    harness.settle(old, other)
+    harness.advance(SESSION_MS - 1)
     other.heartbeat()
-    story.advance(1)
-    assert story.removed == [("old", "session_expired")]
+    harness.advance(1)
+    assert harness.removed == [("old", "session_expired")]
     assert other.join().joined.generation == 2
 
 
 def test_a_former_new_member_that_heartbeats_outlives_its_five_minutes() -> None:
     """B1, KAFKA-9752. What was armed for the first JoinGroup is void once it is answered."""
-    story = Story()
-    (old,) = story.stable("old", known=False)
+    harness = GroupHarness()
+    (old,) = harness.stable("old", known=False)
     for _ in range(2 * NEW_MEMBER_MS // SESSION_MS + 1):
-        story.advance(SESSION_MS - 1)
+        harness.advance(SESSION_MS - 1)
         assert old.heartbeat().error is ErrorCode.NONE
 
 
 def test_the_timer_of_a_member_that_did_not_rejoin_is_void() -> None:
     """B7, KAFKA-7196. It was removed at the end of the join phase."""
-    story = Story()
-    a, gone = story.stable("a", "gone", session=2 * REBALANCE_MS)
+    harness = GroupHarness()
+    a, gone = harness.stable("a", "gone", session=2 * REBALANCE_MS)
     a.join()
-    story.advance(REBALANCE_MS)
+    harness.advance(REBALANCE_MS)
     a.sync({a: b"a"})
-    assert story.removed == [("gone", "join_timeout")]
-    rebalances = len(story.rebalances)
+    assert harness.removed == [("gone", "join_timeout")]
+    rebalances = len(harness.rebalances)
     for _ in range(4):
-        story.advance(REBALANCE_MS)
+        harness.advance(REBALANCE_MS)
         assert a.heartbeat().error is ErrorCode.NONE
-    assert len(story.rebalances) == rebalances
+    assert len(harness.rebalances) == rebalances
     assert gone.heartbeat().error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_timer_that_rings_for_what_is_gone_rings_for_nobody(desk: Desk) -> None:
+async def test_a_timer_that_rings_for_what_is_gone_rings_for_nobody(
+    harness: CoordinatorHarness,
+) -> None:
     """B8, KAFKA-8896. Member, group and partition are gone, one after the other."""
-    seat = desk.seat()
-    (a,) = members = [seat.member("a")]
-    await seat.settled(*members)
-    seat.leave(LeavingMember(a.member_id, None))
+    group_client = harness.group_client()
+    (a,) = members = [group_client.member("a")]
+    await group_client.settled(*members)
+    group_client.leave(LeavingMember(a.member_id, None))
     await settle()
-    seat.delete()
+    group_client.delete()
     await settle()
-    assert seat.state == "Dead"
-    desk.timers.advance(2 * SESSION_MS)
+    assert group_client.state == "Dead"
+    harness.timers.advance(2 * SESSION_MS)
 
-    await seat.settled(again := seat.member("again"))
-    partition = desk.partition("group")
+    await group_client.settled(again := group_client.member("again"))
+    partition = harness.partition("group")
     assert partition.tenure is not None
     await partition.lost()
-    desk.timers.advance(2 * SESSION_MS)
+    harness.timers.advance(2 * SESSION_MS)
     await settle()
     assert again.heartbeat().error is ErrorCode.NOT_COORDINATOR
-    assert desk.bugs == []
+    assert harness.bugs == []
 
 
 def test_members_that_wait_do_not_expire_but_new_ones_do() -> None:
     """B12, redpanda #22749."""
-    story = Story()
-    a, slow = story.stable("a", "slow", session=SESSION_MS, rebalance=4 * NEW_MEMBER_MS)
+    harness = GroupHarness()
+    a, slow = harness.stable("a", "slow", session=SESSION_MS, rebalance=4 * NEW_MEMBER_MS)
     waiting = a.join()
-    new = story.member("new", known=False).join()
+    new = harness.member("new", known=False).join()
     for _ in range(NEW_MEMBER_MS // SESSION_MS):
-        story.advance(SESSION_MS - 1)
+        harness.advance(SESSION_MS - 1)
         slow.heartbeat()
     assert new.is_parked
-    story.advance(1_000)
+    harness.advance(1_000)
     assert new.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert waiting.is_parked
     assert slow.join().joined.generation == waiting.joined.generation == 2
@@ -92,16 +94,16 @@ def test_members_that_wait_do_not_expire_but_new_ones_do() -> None:
 
 def test_the_longest_rebalance_timeout_a_client_can_ask_for_is_waited_for() -> None:
     """B20, KAFKA-13126. `max.poll.interval.ms` of 2147483647 is common."""
-    story = Story()
-    (endless,) = story.stable("endless", rebalance=2_147_483_647)
-    request = story.member("new").enter()
+    harness = GroupHarness()
+    (endless,) = harness.stable("endless", rebalance=2_147_483_647)
+    request = harness.member("new").enter()
     for _ in range(20):
-        story.advance(SESSION_MS - 1)
+        harness.advance(SESSION_MS - 1)
         assert endless.heartbeat().error is ErrorCode.REBALANCE_IN_PROGRESS
-    join = story.classic.purgatory.join
+    join = harness.classic.purgatory.join
     assert request.is_parked
     assert join is not None
-    assert join.deadline - story.now > 2**31 - 21 * SESSION_MS
+    assert join.deadline - harness.now > 2**31 - 21 * SESSION_MS
 
 
 @pytest.mark.parametrize("far", [2**31 - 1, 2**31, 25 * DAY_MS, 2**62, NEVER])
@@ -109,7 +111,7 @@ async def test_a_timer_can_be_armed_however_far_away(far: int) -> None:
     """B20, KAFKA-13126. It neither rings at once nor is refused."""
     rung: list[int] = []
     near = asyncio.Event()
-    timers = LoopTimers(asyncio.get_running_loop(), JumpingClock())
+    timers = LoopTimers(asyncio.get_running_loop(), AdjustableClock())
     timer = timers.call_at(far, lambda: rung.append(far))
     timers.call_at(0, near.set)
     await near.wait()
@@ -121,14 +123,14 @@ async def test_a_timer_can_be_armed_however_far_away(far: int) -> None:
 @pytest.mark.parametrize("jump", [-DAY_MS, DAY_MS])
 def test_a_wall_clock_that_jumps_neither_expires_nor_freezes_anybody(jump: int) -> None:
     """B22, KAFKA-4051."""
-    story = Story()
-    a, b = story.stable("a", "b")
-    story.wall += jump
-    story.advance(SESSION_MS - 1)
+    harness = GroupHarness()
+    a, b = harness.stable("a", "b")
+    harness.wall += jump
+    harness.advance(SESSION_MS - 1)
     assert a.heartbeat().error is ErrorCode.NONE
     request = a.join()
-    story.wall -= jump
-    story.advance(1)
-    assert story.removed == [("b", "session_expired")]
+    harness.wall -= jump
+    harness.advance(1)
+    assert harness.removed == [("b", "session_expired")]
     assert request.joined.generation == 2
     assert b.heartbeat().error is ErrorCode.UNKNOWN_MEMBER_ID

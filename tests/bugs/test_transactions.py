@@ -17,14 +17,14 @@ from coordinator_server.observe.status import Census
 from coordinator_server.runtime.status import CoordinatorStatus
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.memory import MemoryStorage
-from tests.support.desk import Desk, Seat, fill, record, settle
-from tests.support.story import offset
+from tests.support.coordinator_harness import CoordinatorHarness, GroupClient, fill, record, settle
+from tests.support.group_harness import offset
 
 PARTITION = partition_for("group", 2)
 RETENTION_MS = 604_800_000
 WALL = 1_700_000_000_000
 
-Load = Callable[..., Awaitable[Seat]]
+Load = Callable[..., Awaitable[GroupClient]]
 
 
 @pytest.fixture
@@ -32,12 +32,12 @@ async def load() -> AsyncIterator[Load]:
     """Loads a partition with these records and tells where its group is."""
     async with AsyncExitStack() as stack:
 
-        async def loaded(*entries: LogRecord, storage: MemoryStorage | None = None) -> Seat:
+        async def loaded(*entries: LogRecord, storage: MemoryStorage | None = None) -> GroupClient:
             storage = storage or MemoryStorage(2)
             fill(storage, PARTITION, *entries)
-            desk = await Desk(storage).start()
-            stack.push_async_callback(desk.stop)
-            return desk.seat()
+            harness = await CoordinatorHarness(storage).start()
+            stack.push_async_callback(harness.stop)
+            return harness.group_client()
 
         yield loaded
 
@@ -57,29 +57,29 @@ def marker(producer_id: int, *, commit: bool) -> LogRecord:
 
 async def test_an_offset_of_an_open_transaction_is_not_swept_away(load: Load) -> None:
     """B40, redpanda #31483. Nor is the one it would take the place of."""
-    seat = await load(committed(1), committed(1, 1), committed(2, 0, producer_id=9))
-    seat.desk.clock.advance(10 * RETENTION_MS)
-    seat.desk.sweeper.start()
-    seat.desk.sweeper.sweep()
+    group_client = await load(committed(1), committed(1, 1), committed(2, 0, producer_id=9))
+    group_client.harness.clock.advance(10 * RETENTION_MS)
+    group_client.harness.sweeper.start()
+    group_client.harness.sweeper.sweep()
     await settle()
-    assert await seat.fetched() == {
+    assert await group_client.fetched() == {
         ("orders", 0): (0, 1, -1, "", ErrorCode.NONE),
     }
-    assert seat.desk.live_state_is_what_the_log_says()
-    storage = seat.desk.memory
+    assert group_client.harness.live_state_is_what_the_log_says()
+    storage = group_client.harness.memory
     again = await load(marker(9, commit=True), storage=storage)
     assert (await again.fetched())["orders", 0].offset == 2
 
 
 async def test_a_group_with_nothing_but_an_open_transaction_stays(load: Load) -> None:
     """B40, redpanda #31483."""
-    seat = await load(committed(2, producer_id=9))
-    seat.desk.clock.advance(10 * RETENTION_MS)
-    seat.desk.sweeper.start()
-    seat.desk.sweeper.sweep()
+    group_client = await load(committed(2, producer_id=9))
+    group_client.harness.clock.advance(10 * RETENTION_MS)
+    group_client.harness.sweeper.start()
+    group_client.harness.sweeper.sweep()
     await settle()
-    assert seat.state == "Empty"
-    assert seat.desk.live_state_is_what_the_log_says()
+    assert group_client.state == "Empty"
+    assert group_client.harness.live_state_is_what_the_log_says()
 
 
 @pytest.mark.parametrize(
@@ -104,46 +104,46 @@ async def test_the_offset_that_stands_last_in_the_log_wins(
     load: Load, entries: list[LogRecord], wins: int
 ) -> None:
     """B40, redpanda #31483. Not the one whose marker comes last."""
-    seat = await load(*entries)
-    assert (await seat.fetched(("orders", [0]), stable=True))["orders", 0].offset == wins
+    group_client = await load(*entries)
+    assert (await group_client.fetched(("orders", [0]), stable=True))["orders", 0].offset == wins
 
 
 async def test_a_plain_commit_after_the_load_wins_over_the_transaction_that_is_open(
     load: Load,
 ) -> None:
     """B40, redpanda #31483. Now, and in the eyes of whoever loads the log next."""
-    seat = await load(committed(2, producer_id=9))
-    seat.commit(offset(3))
+    group_client = await load(committed(2, producer_id=9))
+    group_client.commit(offset(3))
     await settle()
-    assert seat.desk.live_state_is_what_the_log_says()
-    again = await load(marker(9, commit=True), storage=seat.desk.memory)
+    assert group_client.harness.live_state_is_what_the_log_says()
+    again = await load(marker(9, commit=True), storage=group_client.harness.memory)
     assert (await again.fetched(("orders", [0])))["orders", 0].offset == 3
 
 
 async def test_stable_reads_wait_for_an_unfinished_transaction_over_restarts(load: Load) -> None:
     """B47, redpanda #6423, franz-go #581, redpanda #6785. Other partitions are not affected."""
-    seat = await load(committed(1), committed(1, 1), committed(2, producer_id=9))
+    group_client = await load(committed(1), committed(1, 1), committed(2, producer_id=9))
     topics = ("orders", [0, 1])
     for _ in range(2):
-        stable = await seat.fetched(topics, stable=True)
+        stable = await group_client.fetched(topics, stable=True)
         assert stable["orders", 0].error is ErrorCode.UNSTABLE_OFFSET_COMMIT
         assert stable["orders", 1].offset == 1
-        assert (await seat.fetched(topics))["orders", 0].offset == 1
-        seat = await load(storage=seat.desk.memory)
-    seat = await load(marker(9, commit=False), storage=seat.desk.memory)
-    assert (await seat.fetched(topics, stable=True))["orders", 0].offset == 1
+        assert (await group_client.fetched(topics))["orders", 0].offset == 1
+        group_client = await load(storage=group_client.harness.memory)
+    group_client = await load(marker(9, commit=False), storage=group_client.harness.memory)
+    assert (await group_client.fetched(topics, stable=True))["orders", 0].offset == 1
 
 
 async def test_an_unfinished_transaction_is_seen_by_its_age_until_it_ends(load: Load) -> None:
     """B47, redpanda #24637. Whoever is alerted by it can delete the group's offsets."""
-    seat = await load(committed(1), committed(2, producer_id=9))
+    group_client = await load(committed(1), committed(2, producer_id=9))
 
-    def pending(seat: Seat) -> tuple[int, int | None]:
-        census = Census.whole(CoordinatorStatus(seat.desk.coordinator).census())
+    def pending(group_client: GroupClient) -> tuple[int, int | None]:
+        census = Census.whole(CoordinatorStatus(group_client.harness.coordinator).census())
         return census.pending_offsets, census.oldest_pending_ms
 
-    assert pending(seat) == (1, WALL)
-    again = await load(storage=seat.desk.memory)
+    assert pending(group_client) == (1, WALL)
+    again = await load(storage=group_client.harness.memory)
     assert pending(again) == (1, WALL)
     again.delete_offsets(("orders", [0]))
     await settle()
@@ -156,10 +156,10 @@ async def test_deleting_a_group_forgets_what_its_open_transaction_would_commit(
     load: Load,
 ) -> None:
     """B39, redpanda #4900. A marker that comes later brings nothing back."""
-    seat = await load(committed(1), committed(2, producer_id=9))
-    request = seat.delete()
+    group_client = await load(committed(1), committed(2, producer_id=9))
+    request = group_client.delete()
     await settle()
     assert request.error is ErrorCode.NONE
-    assert seat.state == "Dead"
-    again = await load(marker(9, commit=True), storage=seat.desk.memory)
+    assert group_client.state == "Dead"
+    again = await load(marker(9, commit=True), storage=group_client.harness.memory)
     assert again.state == "Dead"

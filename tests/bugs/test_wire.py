@@ -8,7 +8,7 @@ from coordinator_server.observe.status import Census
 from coordinator_server.runtime.status import CoordinatorStatus
 from coordinator_server.testing.server import TestCoordinator
 from tests.oracle.oracle.wire import Reply, decode_response, encode_request, frame
-from tests.support.desk import Desk, settle
+from tests.support.coordinator_harness import CoordinatorHarness, settle
 from tests.support.wire import RawConnection
 
 PROTOCOLS = [{"name": "range", "metadata": b"r"}]
@@ -196,16 +196,18 @@ def test_groups_lie_in_the_partitions_kafka_puts_them_into() -> None:
     assert partition_for("group-\U0001f600", 50) == 7
 
 
-async def test_who_a_rebalance_waits_for_is_named_even_if_it_has_never_joined(desk: Desk) -> None:
+async def test_who_a_rebalance_waits_for_is_named_even_if_it_has_never_joined(
+    harness: CoordinatorHarness,
+) -> None:
     """B6, librdkafka #5569. An abandoned member id is in the status of the group, and counted."""
-    seat = desk.seat()
-    a = seat.member("a")
-    await seat.settled(a)
-    abandoned = seat.member("abandoned")
+    group_client = harness.group_client()
+    a = group_client.member("a")
+    await group_client.settled(a)
+    abandoned = group_client.member("abandoned")
     abandoned.join()
     a.join()
     await settle()
-    status = CoordinatorStatus(desk.coordinator)
+    status = CoordinatorStatus(harness.coordinator)
     group = status.group("group")
     assert group is not None
     assert [culprit.client_id for culprit in group.waiting_for] == ["abandoned"]

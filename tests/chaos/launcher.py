@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Control:
-    """The conversation of a server with the harness, in a thread of its own."""
+    """Receives commands of the harness in a separate thread of the server."""
 
     def __init__(self) -> None:
         self.points = Points()
@@ -51,7 +51,7 @@ class Control:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Do as told."""
+        """Execute a command and return its result."""
         match order["do"]:
             case "arm":
                 self.arm(order["points"])
@@ -78,7 +78,7 @@ class Control:
         return {self.points.names[number]: n for number, n in dict(self.injector.hits).items()}
 
     def kinds(self) -> dict[str, list[str]]:
-        """What kinds of points there are."""
+        """The kind of each point."""
         names, kinds = self.points.names, {n: set(k) for n, k in self.injector.kinds.items()}
         for number in self.points.silent & kinds.keys():
             del kinds[number]
@@ -101,7 +101,14 @@ class Control:
 
 def prepare() -> None:
     """Import everything that a server imports, and have it compact eagerly."""
-    for module in ("cli", "observe.http", "scraping", "serving", "workers.supervisor"):
+    for module in (
+        "cli.main",
+        "observe.http",
+        "server.http_setup",
+        "server.metrics_setup",
+        "server.run",
+        "workers.supervisor",
+    ):
         import_module(f"{PACKAGE}.{module}")
     from coordinator_server.api.registry import import_all
     from coordinator_server.server import component_settings
@@ -181,7 +188,7 @@ def die_with_parent() -> None:
 
 
 def main() -> None:
-    """Fork servers as long as there is somebody who wants one."""
+    """Fork a server for each request until the harness ends."""
     die_with_parent()
     path = sys.argv[1]
     control = Control()

@@ -12,7 +12,7 @@ from aiokafka.record.default_records import (  # type: ignore[import-untyped]
     DefaultRecordBatchBuilder,
 )
 
-from tests.chaos.asking import ANSWER_SECONDS, Client, Problem, Stuck, codes, expect, http
+from tests.chaos.requests import ANSWER_SECONDS, Client, Problem, Stuck, codes, expect, http
 from tests.oracle.oracle.wire import encode_request, frame
 
 TOKEN = "chaos"
@@ -44,7 +44,7 @@ class Load:
         self._clients: dict[str, Client] = {}
         self._stream: asyncio.Task[None] | None = None
         self.events = 0
-        """Events that the stream has told."""
+        """Events received from the stream."""
 
     def _client(self, name: str) -> Client:
         if name not in self._clients:
@@ -249,17 +249,17 @@ class Load:
         expect("coordinator", await client.call("FindCoordinator", 1, key="pair", key_type=0))
         expect("all topics", await client.call("Metadata", 5, topics=None))
         expect("ListGroups", await client.call("ListGroups", 3))
-        groups = ["witness-0", "expiring-1", "simple-1", "nothing"]
+        groups = ["background-0", "expiring-1", "simple-1", "nothing"]
         expect("DescribeGroups", await client.call("DescribeGroups", 3, groups=groups))
 
     async def _http(self) -> None:
         port = self._http_port
-        for path in ("/metrics", "/healthz", "/api/groups", "/", "/api/groups/witness-0"):
+        for path in ("/metrics", "/healthz", "/api/groups", "/", "/api/groups/background-0"):
             status, _ = await http(port, path)
             if status != 200:
                 raise Problem(f"GET {path}: {status}")
         for path in ("timeline", "why", "waiting"):
-            await http(port, f"/api/groups/witness-0/{path}")
+            await http(port, f"/api/groups/background-0/{path}")
         for path in ("rebalance", "members/nobody/kick"):
             url = f"/api/groups/expiring-1/{path}"
             await http(port, url, method="POST", body=b"{}", token=TOKEN)
@@ -269,7 +269,7 @@ class Load:
         await http(port, "/api/groups/simple-2", method="DELETE", token=TOKEN)
 
     async def _events(self) -> None:
-        """A reader of the stream of events, which must be told something in every round."""
+        """Read the event stream, which must yield an event in every round."""
         if self._stream is None or self._stream.done():
             self._stream = asyncio.create_task(self._read_events())
             await asyncio.sleep(0)
@@ -292,7 +292,7 @@ class Load:
         connection = await client.connection()
         sent = []
         for number in range(20):
-            heartbeat = {"group_id": "witness-0", "generation_id": 1, "member_id": "nobody"}
+            heartbeat = {"group_id": "background-0", "generation_id": 1, "member_id": "nobody"}
             sent.append(connection.send("Heartbeat", 1, **heartbeat))
             asked = {"name": "t", "partition_indexes": [0, 1]}
             sent.append(connection.send("OffsetFetch", 5, group_id="simple-1", topics=[asked]))

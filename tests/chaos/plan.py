@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tests.chaos.asking import Problem, Stuck
-from tests.chaos.ordeal import Ordeal, Verdict, is_shared
 from tests.chaos.recording import Recording
+from tests.chaos.requests import Problem, Stuck
 from tests.chaos.server import Arm, Died
+from tests.chaos.trials import Trials, Verdict, is_shared
 
 BATCH = 8
 """Exceptions that are raised together in a running server; if there is a problem, one by one."""
@@ -20,7 +20,7 @@ BATCHES_PER_LIFE = 6
 
 @dataclass
 class Work:
-    """What is still to be tried, and what came of the rest."""
+    """The remaining exceptions, and the results of the others."""
 
     batches: list[list[Arm]] = field(default_factory=list)
     """For a running server."""
@@ -86,13 +86,13 @@ class Worker:
     def __init__(
         self, directory: Path, work: Work, say: Callable[[str], None], seconds: float = 600.0
     ) -> None:
-        """What is left after so many seconds is not tried."""
+        """Exceptions remaining after this number of seconds are not tried."""
         self._until = time.monotonic() + seconds
         self._directory = directory
         self._work = work
         self._say = say
         self._last: list[Arm] = []
-        """What was tried last, for the message about a directory that is of no more use."""
+        """The last trial, for the message about an unusable directory."""
         self.acknowledged = 0
 
     async def run(self) -> None:
@@ -105,20 +105,20 @@ class Worker:
 
     async def _on_one_directory(self, until: float) -> bool:
         """The same on one data directory; False if it cannot be used any more."""
-        async with Ordeal(self._directory) as ordeal:
+        async with Trials(self._directory) as trials:
             try:
                 while time.monotonic() < until and (self._work.batches or self._work.missed):
-                    await self._session(ordeal)
+                    await self._session(trials)
                 while self._work.lives and time.monotonic() < self._until:
                     start, stop = self._work.lives.pop()
-                    await self._alone(ordeal.life(start, stop), start or stop)
+                    await self._alone(trials.life(start, stop), start or stop)
             except (Problem, Stuck, Died) as error:
                 # A start without exceptions that fails: what was tried before it is to blame.
                 symptoms = [f"the next start: {error}", f"tried before: {self._last}"]
                 self._note(Verdict(self._last[-1], "failed", symptoms))
                 return False
             finally:
-                self.acknowledged += ordeal.acknowledged
+                self.acknowledged += trials.acknowledged
         return True
 
     async def _alone(self, trial: Awaitable[list[Verdict]], arm: Arm | None) -> None:
@@ -134,9 +134,9 @@ class Worker:
         if verdict.outcome == "failed":
             self._say(str(verdict))
 
-    async def _session(self, ordeal: Ordeal) -> None:
+    async def _session(self, trials: Trials) -> None:
         """One life of a server with some batches; whatever cannot be told apart is tried alone."""
-        await ordeal.start()
+        await trials.start()
         self._say(f"({len(self._work.batches)} batches and {len(self._work.lives)} lives to go)")
         clean: list[Verdict] = []
         alone: list[Arm] = []
@@ -146,10 +146,10 @@ class Worker:
             if not batch:
                 break
             self._last = [*self._last[-2 * BATCH :], *batch]
-            verdicts = await ordeal.strike(batch, self._work.recurring)
+            verdicts = await trials.strike(batch, self._work.recurring)
             if any(verdict.outcome == "failed" for verdict in verdicts):
                 alone += batch
-                await ordeal.again()
+                await trials.again()
                 continue
             clean += [verdict for verdict in verdicts if verdict.outcome == "survived"]
             missed = [verdict for verdict in verdicts if verdict.outcome == "not reached"]
@@ -157,16 +157,16 @@ class Worker:
                 self._work.missed += [verdict.arm for verdict in missed]
             else:
                 clean += missed
-        problems = await ordeal.end()
+        problems = await trials.end()
         if problems:
             alone += [verdict.arm for verdict in clean if verdict.outcome == "survived"]
         else:
             for verdict in clean:
                 self._note(verdict)
-        await ordeal.server.stop()
-        await ordeal._rest()
+        await trials.server.stop()
+        await trials._rest()
         for arm in alone:
-            await self._alone(self._single(ordeal, arm), arm)
+            await self._alone(self._single(trials, arm), arm)
 
     def _next_batch(self) -> list[Arm]:
         if self._work.batches:
@@ -178,17 +178,17 @@ class Worker:
             self._work.missed.remove(arm)
         return batch
 
-    async def _single(self, ordeal: Ordeal, arm: Arm) -> list[Verdict]:
+    async def _single(self, trials: Trials, arm: Arm) -> list[Verdict]:
         """One exception in a life of its own."""
-        await ordeal.start()
+        await trials.start()
         self._last = [*self._last[-2 * BATCH :], arm]
-        (verdict,) = await ordeal.strike([arm], self._work.recurring)
-        if not ordeal.server.running:
-            verdict.symptoms += await ordeal.again()
-        problems = await ordeal.end()
+        (verdict,) = await trials.strike([arm], self._work.recurring)
+        if not trials.server.running:
+            verdict.symptoms += await trials.again()
+        problems = await trials.end()
         if problems and verdict.outcome != "not reached":
             verdict.outcome = "failed"
             verdict.symptoms += problems
-        await ordeal.server.stop()
-        await ordeal._rest()
+        await trials.server.stop()
+        await trials._rest()
         return [verdict]

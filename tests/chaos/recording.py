@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coordinator_protocol.java import partition_for
+from tests.chaos.background_member import BackgroundMember
 from tests.chaos.load import Load
 from tests.chaos.server import Server
-from tests.chaos.witness import Witness
 
 ROUNDS = 6
 PARTITIONS = 8
@@ -42,21 +42,21 @@ class Recording:
 
     @staticmethod
     def parse(text: str) -> "Recording":
-        """What `dump` made."""
+        """Parse the output of `dump`."""
         form = json.loads(text)
         found = [Found(**each) for each in form["found"]]
         return Recording(form["total"], {each.name: each for each in found})
 
 
-def witnesses(bootstrap: str, count: int = 4) -> list[Witness]:
-    """Witnesses on partitions of their own."""
+def background_members(bootstrap: str, count: int = 4) -> list[BackgroundMember]:
+    """Background members on different partitions."""
     chosen: dict[int, str] = {}
     number = 0
     while len(chosen) < count:
-        name = f"witness-{number}"
+        name = f"background-{number}"
         chosen.setdefault(partition_for(name, PARTITIONS), name)
         number += 1
-    return [Witness(bootstrap, name) for name in sorted(chosen.values())]
+    return [BackgroundMember(bootstrap, name) for name in sorted(chosen.values())]
 
 
 async def record(directory: Path) -> tuple[Recording, list[str]]:
@@ -66,14 +66,14 @@ async def record(directory: Path) -> tuple[Recording, list[str]]:
     problems: list[str] = []
     recurring: set[str] | None = None
     async with Server(directory) as server:
-        seen = witnesses(server.bootstrap)
+        seen = background_members(server.bootstrap)
         for life in ("new", "stopped", "killed"):
             await server.start(record=True)
             await server.ready()
             load = Load(server.bootstrap, server.http_port)
             await load.prepare()
-            for witness in seen:
-                witness.start()
+            for background_member in seen:
+                background_member.start()
             before = (await server.order(do="hits"))["hits"]
             hits["start"].append(before)
             for number in range(ROUNDS):
@@ -89,9 +89,9 @@ async def record(directory: Path) -> tuple[Recording, list[str]]:
             hits["run"].append(difference(after, before))
             for name, each in (await server.order(do="kinds"))["kinds"].items():
                 kinds.setdefault(name, set()).update(each)
-            for witness in seen:
-                await witness.stop()
-                problems += witness.problems
+            for background_member in seen:
+                await background_member.stop()
+                problems += background_member.problems
             await load.close()
             if life == "stopped":
                 server.kill()
@@ -108,7 +108,7 @@ async def record(directory: Path) -> tuple[Recording, list[str]]:
 
 
 def difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
-    """What was passed in between."""
+    """The points passed between two counts."""
     counts = {name: count - before.get(name, 0) for name, count in after.items()}
     return {name: count for name, count in counts.items() if count > 0}
 

@@ -12,15 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from tests.chaos.asking import Problem, Stuck, http
 from tests.chaos.load import TOKEN
-from tests.support.processes import ROOT
+from tests.chaos.requests import Problem, Stuck, http
+from tests.support.client_processes import ROOT
 from tools.ports import free_port
 
 STOP_SECONDS = 5.0
 """How long a server may take to end after SIGTERM."""
 SLACK_SECONDS = 1.0
-"""What a busy machine adds to that."""
+"""The extra time for a busy machine."""
 READY_SECONDS = 15.0
 
 Arm = tuple[str, str, int, int]
@@ -40,7 +40,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "connections.max.idle.ms": "60000",
     "rebalance.history.max.records": "20",
-    "metrics.groups.allow": "witness.*",
+    "metrics.groups.allow": "background.*",
     "admin.token": TOKEN,
 }
 
@@ -49,7 +49,7 @@ _USUAL = ('"level": "info"', '"session_ended"', '"connection_closed"')
 
 
 class Died(Exception):
-    """The server ended and was not told to."""
+    """The server ended unexpectedly."""
 
 
 class Server:

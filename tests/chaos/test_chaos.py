@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from tests.chaos.former import FORMER
+from tests.chaos.former_failures import FORMER_FAILURES
 from tests.chaos.injector import EXCEPTIONS
-from tests.chaos.ordeal import Ordeal
 from tests.chaos.plan import Work, Worker, arms, plan
 from tests.chaos.recording import Recording, record
 from tests.chaos.server import Arm
+from tests.chaos.trials import Trials
 
 SAMPLE = 40
 SEED = 24
@@ -43,7 +43,7 @@ def test_a_sample_of_exceptions_and_all_former_failures_are_survived(
     chosen = arms(recording, list(EXCEPTIONS), "", random)
     every = [(phase, arm) for phase, each in chosen.items() for arm in each]
     kept = random.sample(every, SAMPLE)
-    kept += [one for one in every if (one[1][0], one[1][1]) in FORMER and one not in kept]
+    kept += [one for one in every if (one[1][0], one[1][1]) in FORMER_FAILURES and one not in kept]
     work = plan(recording, {p: [arm for q, arm in kept if p == q] for p in chosen}, random)
     asyncio.run(_work(tmp_path, work))
     assert [str(each) for each in work.verdicts if each.outcome == "failed"] == []
@@ -51,7 +51,7 @@ def test_a_sample_of_exceptions_and_all_former_failures_are_survived(
 
 
 def test_points_that_have_failed_once_are_still_there(recording: Recording) -> None:
-    missing = [point for point, _ in FORMER if point not in recording.found]
+    missing = [point for point, _ in FORMER_FAILURES if point not in recording.found]
     assert missing == [], "give their new names, or remove them if their code is gone"
 
 
@@ -68,8 +68,8 @@ async def _work(directory: Path, work: Work) -> None:
     ],
 )
 async def test_a_planted_bug_is_noticed(tmp_path: Path, plant: str, arm: Arm, symptom: str) -> None:
-    async with Ordeal(tmp_path, plant=plant) as ordeal:
-        await ordeal.start()
-        (verdict,) = await ordeal.strike([arm], frozenset())
-        problems = [*verdict.symptoms, *await ordeal.again()]
+    async with Trials(tmp_path, plant=plant) as trials:
+        await trials.start()
+        (verdict,) = await trials.strike([arm], frozenset())
+        problems = [*verdict.symptoms, *await trials.again()]
     assert any(symptom in problem for problem in problems), problems

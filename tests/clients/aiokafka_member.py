@@ -14,7 +14,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor  # type: ignore[import-untyped]
 from aiokafka.errors import KafkaConnectionError, KafkaError  # type: ignore[import-untyped]
 
-from tests.support.events import Printer
+from tests.support.client_events import EventPrinter
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -26,7 +26,7 @@ ASSIGNORS = {
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
     """Tells of assignments."""
 
-    def __init__(self, consumer: AIOKafkaConsumer, printer: Printer) -> None:
+    def __init__(self, consumer: AIOKafkaConsumer, printer: EventPrinter) -> None:
         """Tell of `consumer`."""
         self._consumer = consumer
         self._printer = printer
@@ -50,7 +50,7 @@ def numbers(partitions: Collection[TopicPartition]) -> tuple[int, ...]:
     return tuple(sorted(partition.partition for partition in partitions))
 
 
-async def start(consumer: AIOKafkaConsumer, printer: Printer, asked: asyncio.Event) -> None:
+async def start(consumer: AIOKafkaConsumer, printer: EventPrinter, asked: asyncio.Event) -> None:
     """Connect, however long the server is away; aiokafka waits for it only later on."""
     while not asked.is_set():
         try:
@@ -62,7 +62,7 @@ async def start(consumer: AIOKafkaConsumer, printer: Printer, asked: asyncio.Eve
             return
 
 
-async def consume(consumer: AIOKafkaConsumer, printer: Printer, asked: asyncio.Event) -> None:
+async def consume(consumer: AIOKafkaConsumer, printer: EventPrinter, asked: asyncio.Event) -> None:
     """Read and commit batch by batch until `asked` to stop."""
     while not asked.is_set():
         batches = await consumer.getmany(timeout_ms=100, max_records=50)
@@ -78,7 +78,7 @@ async def consume(consumer: AIOKafkaConsumer, printer: Printer, asked: asyncio.E
 
 
 async def commit(
-    consumer: AIOKafkaConsumer, printer: Printer, positions: dict[TopicPartition, int]
+    consumer: AIOKafkaConsumer, printer: EventPrinter, positions: dict[TopicPartition, int]
 ) -> None:
     """Commit and tell what was acknowledged."""
     try:
@@ -106,7 +106,7 @@ async def main() -> None:
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, asked.set)
-    printer = Printer(arguments.name)
+    printer = EventPrinter(arguments.name)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=arguments.bootstrap,
         group_id=arguments.group,

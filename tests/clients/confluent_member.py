@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.support.events import Printer
+from tests.support.client_events import EventPrinter
 
 
 class Member:
@@ -15,7 +15,7 @@ class Member:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         """Subscribe; nothing is sent before `run`."""
-        self._printer = Printer(arguments.name)
+        self._printer = EventPrinter(arguments.name)
         self._incremental = arguments.strategy == "cooperative-sticky"
         self._asked = False
         self._printer.say("started")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.members import SaramaMembers, sarama_members_of
-from tests.support.processes import OpenRoom, Room, room
+from tests.support.client_processes import ClientGroup, OpenClientGroup, client_group
+from tests.support.member_commands import SaramaMembers, sarama_members_of
 from tests.support.server import EXTERNAL, ServerProcess, wait_until_it_answers
 from tests.support.wire import create_topic, unique
 
@@ -58,22 +58,22 @@ def own_server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture
-def open_room(tmp_path: Path) -> Iterator[OpenRoom]:
+def open_client_group(tmp_path: Path) -> Iterator[OpenClientGroup]:
     """Makes a new topic of four partitions on a server, and a room of clients round it."""
-    with ExitStack() as rooms:
+    with ExitStack() as client_groups:
 
-        def opened(bootstrap: str) -> Room:
+        def opened(bootstrap: str) -> ClientGroup:
             topic, group = unique("records"), unique("group")
             create_topic(bootstrap, topic, 4)
-            return rooms.enter_context(room(bootstrap, group, topic, tmp_path))
+            return client_groups.enter_context(client_group(bootstrap, group, topic, tmp_path))
 
         yield opened
 
 
 @pytest.fixture
-def shared_room(shared_bootstrap: str, open_room: OpenRoom) -> Room:
+def shared_client_group(shared_bootstrap: str, open_client_group: OpenClientGroup) -> ClientGroup:
     """A room on the shared server."""
-    return open_room(shared_bootstrap)
+    return open_client_group(shared_bootstrap)
 
 
 def run_go(go: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,10 +7,10 @@ import signal
 from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
 from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
-from tests.support.events import Printer
+from tests.support.client_events import EventPrinter
 
 
-async def feed(arguments: argparse.Namespace, printer: Printer, asked: asyncio.Event) -> None:
+async def feed(arguments: argparse.Namespace, printer: EventPrinter, asked: asyncio.Event) -> None:
     """Write a record to each partition, wait a little, and again until `asked` to stop."""
     producer = AIOKafkaProducer(bootstrap_servers=arguments.bootstrap, acks="all")
     await producer.start()
@@ -31,7 +31,7 @@ async def feed(arguments: argparse.Namespace, printer: Printer, asked: asyncio.E
 
 
 async def write(
-    producer: AIOKafkaProducer, printer: Printer, topic: str, partition: int, number: int
+    producer: AIOKafkaProducer, printer: EventPrinter, topic: str, partition: int, number: int
 ) -> None:
     """Write one record and tell its offset; what is not acknowledged is not told."""
     try:
@@ -53,7 +53,7 @@ async def main() -> None:
     arguments = parser.parse_args()
     asked = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
-    printer = Printer(arguments.name)
+    printer = EventPrinter(arguments.name)
     printer.say("started")
     await feed(arguments, printer, asked)
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
 
 
 def test_the_demo_shows_why_the_group_rebalanced() -> None:

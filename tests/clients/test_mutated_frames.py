@@ -8,12 +8,12 @@ from itertools import islice
 import pytest
 import uvloop
 
-from tests.support.frames import mutations, valid_requests
-from tests.support.members import aiokafka_members
-from tests.support.processes import OpenRoom
+from tests.support.client_processes import OpenClientGroup
+from tests.support.client_scenarios import finish
+from tests.support.member_commands import aiokafka_members
+from tests.support.mutated_requests import mutations, valid_requests
+from tests.support.payload_sender import Outcomes, send_payloads
 from tests.support.server import ServerProcess
-from tests.support.stories import finish
-from tests.support.storm import Outcomes, storm
 from tests.support.wire import RawConnection
 
 FRAMES = 100_000
@@ -33,35 +33,35 @@ def announced(bootstrap: str) -> dict[int, tuple[int, int]]:
 def send(bootstrap: str, payloads: Iterator[bytes], *, connections: int) -> Outcomes:
     """Send them all, on a loop that spends less time on connections than asyncio's own."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(storm(bootstrap, payloads, connections=connections))
+        return runner.run(send_payloads(bootstrap, payloads, connections=connections))
 
 
 @pytest.mark.timeout(300)
 def test_a_server_goes_on_serving_while_it_is_sent_mutated_requests(
-    own_server: ServerProcess, open_room: OpenRoom
+    own_server: ServerProcess, open_client_group: OpenClientGroup
 ) -> None:
-    room = open_room(own_server.bootstrap)
-    feeder = room.feeder()
-    member = room.member(aiokafka_members(), "healthy")
-    room.settle(member)
-    room.consumed_more(50)
+    client_group = open_client_group(own_server.bootstrap)
+    feeder = client_group.feeder()
+    member = client_group.member(aiokafka_members(), "healthy")
+    client_group.settle(member)
+    client_group.consumed_more(50)
     chance = random.Random(SEED)
-    valid = valid_requests(announced(room.bootstrap), chance, each=3)
-    sound = send(room.bootstrap, iter(valid), connections=1)
+    valid = valid_requests(announced(client_group.bootstrap), chance, each=3)
+    sound = send(client_group.bootstrap, iter(valid), connections=1)
     assert sound.answered == len(valid), sound
 
     small = own_server.resident_bytes()
     requests = mutations(valid, chance)
     total = Outcomes()
     for _ in range(0, FRAMES, PART):
-        total.add(send(room.bootstrap, islice(requests, PART), connections=48))
+        total.add(send(client_group.bootstrap, islice(requests, PART), connections=48))
         assert own_server.running, own_server.log_tail()
         assert own_server.resident_bytes() < small + GROWTH
-        room.consumed_more(20)
+        client_group.consumed_more(20)
 
     assert total.answered > FRAMES // 10, total
     assert total.closed > FRAMES // 10, total
     assert total.left_waiting < FRAMES // 100, total
     feeder.leave()
-    finish(room)
+    finish(client_group)
     member.leave()

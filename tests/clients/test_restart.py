@@ -6,73 +6,79 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.support.client_processes import ClientGroup, OpenClientGroup
+from tests.support.client_scenarios import finish
 from tests.support.committer import Committer
-from tests.support.members import aiokafka_members
-from tests.support.processes import OpenRoom, Room
+from tests.support.member_commands import aiokafka_members
 from tests.support.server import ServerProcess
-from tests.support.stories import finish
 from tests.support.wire import committed, create_topic, unique
 
 
 @pytest.fixture
-def own_room(own_server: ServerProcess, open_room: OpenRoom) -> Room:
+def own_client_group(own_server: ServerProcess, open_client_group: OpenClientGroup) -> ClientGroup:
     """A room on the server the test may kill."""
-    return open_room(own_server.bootstrap)
+    return open_client_group(own_server.bootstrap)
 
 
 def test_members_go_on_after_a_kill_with_the_generation_and_the_commits_they_had(
-    own_server: ServerProcess, own_room: Room
+    own_server: ServerProcess, own_client_group: ClientGroup
 ) -> None:
-    room, judge = own_room, own_room.judge
-    feeder = room.feeder()
-    members = [room.member(aiokafka_members(), name) for name in ("first", "second")]
-    room.settle(*members)
+    client_group, invariants = own_client_group, own_client_group.invariants
+    feeder = client_group.feeder()
+    members = [client_group.member(aiokafka_members(), name) for name in ("first", "second")]
+    client_group.settle(*members)
     for _ in range(2):
-        room.consumed_more(100)
-        generation = judge.last_generation()
+        client_group.consumed_more(100)
+        generation = invariants.last_generation()
         own_server.kill()
-        acknowledged = dict(judge.acknowledged)
+        acknowledged = dict(invariants.acknowledged)
         own_server.start()
-        there = committed(room.bootstrap, room.group, room.topic, judge.partitions)
+        there = committed(
+            client_group.bootstrap, client_group.group, client_group.topic, invariants.partitions
+        )
         assert all(there.get(at, -1) >= offset for at, offset in acknowledged.items())
-        room.consumed_more(100)
-        assert judge.last_generation() == generation
+        client_group.consumed_more(100)
+        assert invariants.last_generation() == generation
     feeder.leave()
-    finish(room)
+    finish(client_group)
 
 
 def test_members_that_were_joining_when_the_server_died_share_the_partitions_after_all(
-    own_server: ServerProcess, own_room: Room
+    own_server: ServerProcess, own_client_group: ClientGroup
 ) -> None:
-    room = own_room
-    feeder = room.feeder()
-    first = room.member(aiokafka_members(), "first")
-    room.settle(first)
-    second = room.member(aiokafka_members(), "second")
-    room.wait_for_start(second)
+    client_group = own_client_group
+    feeder = client_group.feeder()
+    first = client_group.member(aiokafka_members(), "first")
+    client_group.settle(first)
+    second = client_group.member(aiokafka_members(), "second")
+    client_group.wait_for_start(second)
     own_server.restart()
-    room.settle(first, second)
+    client_group.settle(first, second)
 
-    third = room.member(aiokafka_members(), "third")
-    room.wait(lambda judge: not judge.holding["first"], "first gave up its partitions")
+    third = client_group.member(aiokafka_members(), "third")
+    client_group.wait(
+        lambda invariants: not invariants.holding["first"], "first gave up its partitions"
+    )
     own_server.restart()
-    room.settle(first, second, third)
+    client_group.settle(first, second, third)
     feeder.leave()
-    finish(room)
+    finish(client_group)
 
 
-def test_members_go_on_after_an_orderly_stop(own_server: ServerProcess, own_room: Room) -> None:
-    room = own_room
-    feeder = room.feeder()
-    members = [room.member(aiokafka_members(), name) for name in ("first", "second")]
-    room.settle(*members)
-    generation = room.judge.last_generation()
+def test_members_go_on_after_an_orderly_stop(
+    own_server: ServerProcess, own_client_group: ClientGroup
+) -> None:
+    client_group = own_client_group
+    feeder = client_group.feeder()
+    members = [client_group.member(aiokafka_members(), name) for name in ("first", "second")]
+    client_group.settle(*members)
+    generation = client_group.invariants.last_generation()
     assert own_server.terminate() == 0
     own_server.start()
-    room.consumed_more(100)
-    assert room.judge.last_generation() == generation
+    client_group.consumed_more(100)
+    assert client_group.invariants.last_generation() == generation
     feeder.leave()
-    finish(room)
+    finish(client_group)
 
 
 @contextmanager

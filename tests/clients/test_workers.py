@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.members import SaramaMembers, aiokafka_members, confluent_members
-from tests.support.processes import MemberKind, Room, room
-from tests.support.stories import finish
+from tests.support.client_processes import ClientGroup, MemberKind, client_group
+from tests.support.client_scenarios import finish
+from tests.support.member_commands import SaramaMembers, aiokafka_members, confluent_members
 from tests.support.wire import create_topic, unique
 from tests.support.workers import WorkersProcess
 
@@ -22,7 +22,7 @@ def workers(tmp_path: Path) -> Iterator[WorkersProcess]:
 
 
 @pytest.fixture
-def rooms(workers: WorkersProcess, tmp_path: Path) -> Iterator[list[Room]]:
+def client_groups(workers: WorkersProcess, tmp_path: Path) -> Iterator[list[ClientGroup]]:
     """A room for each worker: its group belongs there, its clients begin at the first one."""
     with ExitStack() as opened:
         made = []
@@ -31,11 +31,11 @@ def rooms(workers: WorkersProcess, tmp_path: Path) -> Iterator[list[Room]]:
             logs.mkdir()
             create_topic(workers.bootstrap, topic, 4)
             group = workers.group_of(index)
-            made.append(opened.enter_context(room(workers.bootstrap, group, topic, logs)))
+            made.append(opened.enter_context(client_group(workers.bootstrap, group, topic, logs)))
         yield made
 
 
-def settled(where: Room, kind: MemberKind) -> None:
+def settled(where: ClientGroup, kind: MemberKind) -> None:
     """Two members who have rebalanced once, and something to read."""
     feeder = where.feeder()
     first = where.member(kind, "first")
@@ -46,38 +46,38 @@ def settled(where: Room, kind: MemberKind) -> None:
     feeder.leave()
 
 
-def finish_at(where: Room, bootstrap: str) -> None:
+def finish_at(where: ClientGroup, bootstrap: str) -> None:
     """Judge, with the commits as the group's worker has them."""
     where.bootstrap = bootstrap
     finish(where)
 
 
 def test_groups_spread_over_workers_and_outlive_a_kill_of_one(
-    workers: WorkersProcess, rooms: list[Room]
+    workers: WorkersProcess, client_groups: list[ClientGroup]
 ) -> None:
     kinds = [aiokafka_members(), confluent_members(), aiokafka_members()]
-    for index, (where, kind) in enumerate(zip(rooms, kinds, strict=True)):
+    for index, (where, kind) in enumerate(zip(client_groups, kinds, strict=True)):
         assert workers.coordinator_of(where.group) == workers.bootstraps[index]
         settled(where, kind)
-    feeders = [where.feeder("again") for where in rooms]
-    generations = [where.judge.last_generation() for where in rooms]
+    feeders = [where.feeder("again") for where in client_groups]
+    generations = [where.invariants.last_generation() for where in client_groups]
     workers.kill_worker(1)
-    for where in rooms:
+    for where in client_groups:
         where.consumed_more(50)
     workers.await_ready()
-    for where in rooms:
+    for where in client_groups:
         where.consumed_more(50)
     for feeder in feeders:
         feeder.leave()
-    assert [where.judge.last_generation() for where in rooms] == generations
-    for where, bootstrap in zip(rooms, workers.bootstraps, strict=True):
+    assert [where.invariants.last_generation() for where in client_groups] == generations
+    for where, bootstrap in zip(client_groups, workers.bootstraps, strict=True):
         finish_at(where, bootstrap)
 
 
 def test_sarama_goes_on_when_the_worker_of_its_group_is_killed(
-    workers: WorkersProcess, rooms: list[Room], sarama_members: SaramaMembers
+    workers: WorkersProcess, client_groups: list[ClientGroup], sarama_members: SaramaMembers
 ) -> None:
-    where = rooms[2]
+    where = client_groups[2]
     settled(where, sarama_members())
     feeder = where.feeder("again")
     workers.kill_worker(2)

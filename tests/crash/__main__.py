@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from tests.crash.ordeal import FLUSH, Ordeal
+from tests.crash.rounds import FLUSH, CrashRounds
 
 _ROUNDS_PER_DIRECTORY = 25
 
@@ -43,17 +43,17 @@ def _on_one_directory(
 ) -> tuple[int, list[str]]:
     """How many requests were acknowledged, and what went wrong; stops at the first of that."""
     random = Random(seed)
-    with Ordeal(directory, seed, flush=random.choice(FLUSH)) as ordeal:
+    with CrashRounds(directory, seed, flush=random.choice(FLUSH)) as crash_rounds:
         for _ in range(rounds):
             if random.random() < 0.1:
                 tally["in a start"] += 1
-                ordeal.die_at_start(random.randint(1, 30))
+                crash_rounds.die_at_start(random.randint(1, 30))
                 continue
-            point, problems = ordeal.any_round()
+            point, problems = crash_rounds.any_round()
             tally[point] += 1
             if problems:
-                return ordeal.acknowledged, problems
-        return ordeal.acknowledged, ordeal.end()
+                return crash_rounds.acknowledged, problems
+        return crash_rounds.acknowledged, crash_rounds.end()
 
 
 def _say(text: str) -> None:

@@ -18,7 +18,7 @@ from coordinator_server.storage.segments.cleaner import CleanerSettings
 from coordinator_server.storage.segments.files import SYSTEM_FILES, Files
 from coordinator_server.storage.segments.segment import Segment
 from coordinator_server.storage.segments.swap import CLEANED, DELETED, SWAP
-from tests.crash.points import Doom, install
+from tests.crash.crash_points import CrashPoint, install
 
 
 def eager(settings: Callable[[Config], CleanerSettings]) -> Callable[[Config], CleanerSettings]:
@@ -61,7 +61,7 @@ def run() -> None:
         PLANTS[arguments[1]](patch)
         arguments = arguments[2:]
     patch.setattr("coordinator_server.app.cleaner_settings", eager(cleaner_settings))
-    install(SYSTEM_FILES, Doom(Path(orders)))
+    install(SYSTEM_FILES, CrashPoint(Path(orders)))
     sys.argv = ["coordinator-server", *arguments]
     main()
 

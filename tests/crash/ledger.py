@@ -1,4 +1,4 @@
-"""What a server owes its clients: acknowledged values, and those whose answer never came."""
+"""Values that a server must or may hold: acknowledged ones and unanswered ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 
 
 @dataclass
-class Debt(Generic[Value]):
+class UncertainValue(Generic[Value]):
     """One value that changes; None is its absence."""
 
     acknowledged: Value | None = None
@@ -43,23 +43,23 @@ class Offsets:
     """The offsets of one group, by partition of its topic."""
 
     def __init__(self, partitions: int) -> None:
-        self.debts: list[Debt[Commit]] = [Debt() for _ in range(partitions)]
+        self.values: list[UncertainValue[Commit]] = [UncertainValue() for _ in range(partitions)]
 
     def attempt(self, changes: Mapping[int, Commit | None]) -> None:
         """They are about to be sent."""
         for partition, change in changes.items():
-            self.debts[partition].attempt(change)
+            self.values[partition].attempt(change)
 
     def acknowledge(self, changes: Mapping[int, Commit | None]) -> None:
         """They were answered."""
         for partition, change in changes.items():
-            self.debts[partition].acknowledge(change)
+            self.values[partition].acknowledge(change)
 
     def found(self, there: Mapping[int, Commit]) -> list[str]:
-        """What a server shows after a crash and may not, in words."""
+        """Sentences for each value that a server must not return after a crash."""
         problems = []
-        for partition, debt in enumerate(self.debts):
-            owed = str(debt)
-            if not debt.found(there.get(partition)):
+        for partition, value in enumerate(self.values):
+            owed = str(value)
+            if not value.found(there.get(partition)):
                 problems.append(f"partition {partition}: {owed}, {there.get(partition)} is there")
         return problems

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Protocol
 
-from tests.crash.ledger import Commit, Debt, Offsets
+from tests.crash.ledger import Commit, Offsets, UncertainValue
 from tests.support.wire import LOADING, RawConnection
 
 PARTITIONS = 6
@@ -29,7 +29,7 @@ class Worker(Protocol):
         ...
 
     def problems(self, connection: RawConnection) -> list[str]:
-        """What the server lost or invented, in words."""
+        """Sentences for values that the server lost or invented."""
         ...
 
 
@@ -151,7 +151,7 @@ class Member:
     def __init__(self, group: str, random: Random) -> None:
         self.group = group
         self.offsets = Offsets(PARTITIONS)
-        self.generation: Debt[int] = Debt()
+        self.generation: UncertainValue[int] = UncertainValue()
         self._member_id = ""
         self._random = random
         self._next = 0

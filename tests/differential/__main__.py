@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.differential.judge import Judge, Outcome, both
+from tests.differential.comparison import Comparison, Outcome, both
 from tests.differential.script import script_of
 
 
@@ -27,30 +27,30 @@ def main() -> int:
     options = parser.parse_args()
     settings = {"group.initial.rebalance.delay.ms": str(options.delay)}
     with tempfile.TemporaryDirectory() as directory, both(Path(directory), settings) as servers:
-        judge = Judge(servers, delay_ms=options.delay)
+        comparison = Comparison(servers, delay_ms=options.delay)
         if options.seed is not None:
-            return asyncio.run(_one(judge, options.seed))
-        return asyncio.run(_many(judge, options.first, options.seeds, options.parallel))
+            return asyncio.run(_one(comparison, options.seed))
+        return asyncio.run(_many(comparison, options.first, options.seeds, options.parallel))
 
 
 def _say(text: str) -> None:
     print(text, flush=True)  # noqa: T201 - what a command is for
 
 
-async def _one(judge: Judge, seed: int) -> int:
-    verdict = await judge.verdict(script_of(seed))
+async def _one(comparison: Comparison, seed: int) -> int:
+    verdict = await comparison.verdict(script_of(seed))
     if verdict.outcome is Outcome.DIFFERS:
-        verdict = await judge.shrunk(verdict.script) or verdict
+        verdict = await comparison.shrunk(verdict.script) or verdict
         _say("\n".join(map(str, verdict.script.steps)))
     _say(str(verdict))
     return int(verdict.outcome is Outcome.DIFFERS)
 
 
-async def _many(judge: Judge, first: int, seeds: int, parallel: int) -> int:
+async def _many(comparison: Comparison, first: int, seeds: int, parallel: int) -> int:
     begun, answers = time.monotonic(), 0
     outcomes: Counter[str] = Counter()
     scripts = (script_of(seed) for seed in range(first, first + seeds))
-    async for verdict in judge.verdicts(scripts, parallel):
+    async for verdict in comparison.verdicts(scripts, parallel):
         outcomes[verdict.outcome] += 1
         answers += verdict.answers
         if verdict.outcome is Outcome.DIFFERS:

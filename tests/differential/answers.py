@@ -82,7 +82,7 @@ def _sorted(value: Any) -> Any:
 
 
 class Meaning(Enum):
-    """What a difference between two answers means."""
+    """The meaning of a difference between two answers."""
 
     DEVIATION = auto()
     DELIBERATE = auto()
@@ -128,7 +128,7 @@ def _whatever_is_subscribed(text: str) -> str:
 
 
 def _only_the_leader_differs(texts: list[str]) -> bool:
-    """And with it who is told the members."""
+    """Only the leader differs, and with it the member list."""
     answers = [json.loads(text) for text in texts]
     leaders = [(answer.pop("leader"), answer.pop("members"))[0] for answer in answers]
     return bool(answers[0] == answers[1] and leaders[0] != leaders[1])

@@ -1,4 +1,4 @@
-"""What a step of a script is on the wire: for each side with the ids that side has handed out."""
+"""Builds the requests of a script for each side, with the member ids issued by that side."""
 
 import itertools
 import struct
@@ -19,8 +19,8 @@ NONE: Ids = ("", "")
 
 
 @dataclass
-class Standing:
-    """What a client knows of itself; of which only the ids differ between the sides."""
+class ClientState:
+    """The state of a client; only the ids differ between the sides."""
 
     number: int
     client: Client
@@ -31,7 +31,7 @@ class Standing:
     phase: str = "out"
     """`out`: it has to join; `joined`: it has to sync; `in`."""
     members: list[tuple[Ids, bytes]] = field(default_factory=list)
-    """Whom it leads, with their metadata."""
+    """The members that it leads, with their metadata."""
     metadata: int = 0
 
     @property
@@ -45,7 +45,7 @@ class Standing:
         self.ids, self.phase = NONE, "out"
 
     def join(self, replies: list[Reply], members: list[tuple[Ids, bytes]]) -> None:
-        """It was told a member id, or a generation, and the members of that if it leads them."""
+        """Store the member id, the generation, and for the leader the members of a response."""
         ids = (replies[0]["member_id"], replies[1]["member_id"])
         if ids != self.ids:
             self.lose_ids()
@@ -59,9 +59,9 @@ class Standing:
 
 
 class Requests:
-    """Builds the requests of one play."""
+    """Builds the requests of one run."""
 
-    def __init__(self, groups: dict[str, str], standings: list[Standing]) -> None:
+    def __init__(self, groups: dict[str, str], standings: list[ClientState]) -> None:
         """`groups` are the names behind the script's `g` and so on."""
         self._groups = groups
         self._standings = standings
@@ -72,8 +72,8 @@ class Requests:
         api, values = getattr(self, "_" + step["op"])(step)
         return api, step["v"], (_side(values, 0), _side(values, 1))
 
-    def natural(self, standing: Standing) -> Step:
-        """What a client does next that is told nothing by the script."""
+    def natural(self, standing: ClientState) -> Step:
+        """The usual next request of a client."""
         step: Step = {"who": standing.number, "group": "g", "id": "own", "instance": "own"}
         if standing.phase == "out":
             return step | {"op": "join", "v": 9}
@@ -115,7 +115,7 @@ class Requests:
             ],
         }
 
-    def _assignments(self, kind: str, standing: Standing) -> list[tuple[Ids, bytes]]:
+    def _assignments(self, kind: str, standing: ClientState) -> list[tuple[Ids, bytes]]:
         salt = b"%d " % next(self._salt)
         everybody = [(ids, salt + metadata[-8:]) for ids, metadata in standing.members]
         match kind:
@@ -231,7 +231,7 @@ class Requests:
             "group_instance_id": self._instance(step["instance"], standing),
         }
 
-    def _ids(self, whose: str, standing: Standing) -> Ids:
+    def _ids(self, whose: str, standing: ClientState) -> Ids:
         match whose.split():
             case []:
                 return NONE
@@ -243,7 +243,7 @@ class Requests:
                 return self._standings[int(number)].ids
         return NOBODY
 
-    def _instance(self, whose: str | None, standing: Standing) -> str | None:
+    def _instance(self, whose: str | None, standing: ClientState) -> str | None:
         match (whose or "").split():
             case []:
                 return whose
@@ -266,7 +266,7 @@ def _wanted(topics: Any) -> list[Reply] | None:
     return [{"name": name, "partition_indexes": partitions} for name, partitions in topics]
 
 
-def _metadata(kind: str, standing: Standing) -> bytes:
+def _metadata(kind: str, standing: ClientState) -> bytes:
     """Of each client another; a subscription where Kafka reads one."""
     name = b"c%d is %d" % (standing.number, standing.metadata)
     if kind != "consumer":

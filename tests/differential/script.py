@@ -38,7 +38,7 @@ VERSIONS = {
 
 
 class Client(NamedTuple):
-    """Who takes part."""
+    """A client of the script."""
 
     static: bool
     protocol_type: str
@@ -48,7 +48,7 @@ class Client(NamedTuple):
 
 
 class Script(NamedTuple):
-    """A play."""
+    """The clients and steps of one seed."""
 
     seed: int
     suffix: str
@@ -59,10 +59,10 @@ class Script(NamedTuple):
 
 def script_of(seed: int) -> Script:
     """The script of a seed."""
-    return _Author(seed).script()
+    return _ScriptGenerator(seed).script()
 
 
-class _Author:
+class _ScriptGenerator:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._rng = random.Random(seed)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.judge import Judge, Outcome, both
+from tests.differential.comparison import Comparison, Outcome, both
 from tests.differential.script import script_of
 from tests.support.kafka import kafka_libs
 
@@ -19,9 +19,9 @@ async def test_random_scripts_get_the_same_answers_from_kafka(tmp_path: Path) ->
     kafka_libs()
     outcomes: Counter[Outcome] = Counter()
     with both(tmp_path) as servers:
-        judge = Judge(servers)
+        comparison = Comparison(servers)
         scripts = (script_of(seed) for seed in SEEDS)
-        async for verdict in judge.verdicts(scripts, PARALLEL):
+        async for verdict in comparison.verdicts(scripts, PARALLEL):
             assert verdict.outcome is not Outcome.DIFFERS, verdict
             outcomes[verdict.outcome] += 1
     assert outcomes[Outcome.SAME] > len(SEEDS) / 2, outcomes

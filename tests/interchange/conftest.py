@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.interchange import (
+from tests.support.kafka import Kafka, kafka, kafka_libs
+from tests.support.kafka_exchange import (
     answers,
     commit,
     join_alone,
@@ -18,7 +19,6 @@ from tests.support.interchange import (
     refusals,
     transaction,
 )
-from tests.support.kafka import Kafka, kafka, kafka_libs
 from tests.support.server import ServerProcess
 from tests.support.wire import create_topic
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from coordinator_server.cli.main import app
 from tests.interchange.conftest import CLASSIC, TRANSACTIONAL, Written
-from tests.support.interchange import answers, asked, commit, committed_offset, refusals
 from tests.support.kafka import Kafka, kafka_tool
+from tests.support.kafka_exchange import answers, asked, commit, committed_offset, refusals
 from tests.support.server import ServerProcess
 
 TOPIC = "__consumer_offsets"

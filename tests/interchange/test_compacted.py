@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.ordeal import SETTINGS
+from tests.crash.rounds import SETTINGS
 from tests.crash.workers import Committer, Member, Worker
 from tests.support.kafka import Kafka, kafka_libs
 from tests.support.server import ServerProcess

@@ -12,8 +12,8 @@ from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.log import SegmentLog
 from tests.interchange.conftest import CLASSIC, TRANSACTIONAL, Written
-from tests.support.compacted import NoPace
-from tests.support.interchange import answers
+from tests.support.compacted_logs import NoPace
+from tests.support.kafka_exchange import answers
 from tests.support.server import ServerProcess
 
 UNKNOWN = b"\0\x63 a type nobody knows"

@@ -14,8 +14,8 @@ from aiokafka.errors import InvalidTopicError  # type: ignore[import-untyped]
 from coordinator_protocol.java import partition_for
 from coordinator_protocol.offset_value import OffsetCommitValue
 from coordinator_protocol.records import GroupMetadataKey, OffsetCommitKey, decode_key, decode_value
-from tests.support.interchange import commit
 from tests.support.kafka import kafka_tool
+from tests.support.kafka_exchange import commit
 from tests.support.server import ServerProcess
 from tests.support.wire import create_topic
 

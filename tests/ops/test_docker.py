@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from coordinator_server.config import load
+from tests.support.client_processes import ROOT
 from tests.support.dockerfile import Instruction, stages
-from tests.support.processes import ROOT
 from tools.ports import free_port
 
 DOCKER = ROOT / "docker"

@@ -8,9 +8,9 @@ import yaml
 
 from coordinator_server.app import STOP_SECONDS
 from coordinator_server.config import load
+from tests.support.client_processes import ROOT
 from tests.support.dockerfile import stages
-from tests.support.processes import ROOT
-from tests.support.web import fake_side
+from tests.support.fake_http_server import fake_http_server
 
 MANIFESTS = ROOT / "deploy" / "kubernetes" / "coordinator.yaml"
 LABEL = {"app.kubernetes.io/name": "coordinator"}
@@ -51,7 +51,7 @@ async def test_probes_ask_what_is_served_and_only_readiness_waits_for_the_load()
     paths = {name: probe["path"] for name, probe in probes.items()}
     assert paths == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
     assert {probe["port"] for probe in probes.values()} == {"http"}
-    async with fake_side() as side:
+    async with fake_http_server() as side:
         application = side.server.application()
         served = {
             route.resource.canonical for route in application.router.routes() if route.resource

@@ -13,7 +13,7 @@ from coordinator_server.observe.families import (
     JMX_FAMILIES,
     PREFIX,
 )
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
 from tests.support.prometheus import (
     ALERTS,
     CONFIG,

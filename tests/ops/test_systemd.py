@@ -14,7 +14,7 @@ import pytest
 
 from coordinator_server.config import load
 from coordinator_server.server.systemd import Notifier
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
 from tools.ports import free_port
 
 UNIT = ROOT / "deploy" / "systemd" / "coordinator.service"

@@ -25,7 +25,7 @@ from coordinator_protocol.batch import LogRecord, build_batch, stamped
 from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.log import SegmentLog
-from tests.support.compacted import NoPace
+from tests.support.compacted_logs import NoPace
 from tests.support.coordinator_log import marker
 from tests.support.pipeline_log import commit, content, generation, ran, write_log
 

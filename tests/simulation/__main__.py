@@ -17,17 +17,25 @@ _TELL_EVERY_S = 10
 
 
 def main() -> int:
-    """0 if nothing was broken."""
+    """Returns 0 if no seed breaks a rule."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seed", type=int, help="play one seed; its story if it breaks a rule")
-    parser.add_argument("--seeds", type=int, default=1_000, help="how many seeds to play")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        help="run one seed; print the shortest failing steps if it breaks a rule",
+    )
+    parser.add_argument("--seeds", type=int, default=1_000, help="the number of seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)"
     )
-    parser.add_argument("--story", action="store_true", help="print the story even if all is well")
     parser.add_argument(
-        "--mutants", action="store_true", help=f"plant the {len(MUTANTS)} known bugs, one by one"
+        "--story", action="store_true", help="print the steps of the seed in any case"
+    )
+    parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help=f"plant the {len(MUTANTS)} known bugs one by one; print a table",
     )
     options = parser.parse_args()
     if options.mutants:
@@ -48,7 +56,7 @@ def _one(seed: int, *, story: bool) -> int:
     if outcome.broken:
         _say(report(seed))
         return 1
-    _say("\n".join([*outcome.story, f"seed {seed}: all is well after {outcome.played} steps"]))
+    _say("\n".join([*outcome.report, f"seed {seed}: no rule was broken in {outcome.played} steps"]))
     return 0
 
 
@@ -61,26 +69,26 @@ def _many(first: int, seeds: int, jobs: int) -> int:
             done += 1
             if broken:
                 outcomes.close()
-                _say(f"seed {seed} breaks a rule; its story is being shortened")
+                _say(f"seed {seed} breaks a rule; looking for a shorter script that breaks it")
                 _say(report(seed))
                 return 1
             if time.monotonic() - told >= _TELL_EVERY_S:
                 told = time.monotonic()
                 _say(_progress(done, seeds, told - begun))
     except KeyboardInterrupt:
-        _say(f"stopped after {done} seeds; the rest: --first {first + done} --seeds {seeds - done}")
+        _say(f"stopped after {done} seeds; next: --first {first + done} --seeds {seeds - done}")
         return 130
-    _say(f"{seeds} seeds from {first} on, {time.monotonic() - begun:.0f} s: all is well")
+    _say(f"{seeds} seeds from {first}: no rule was broken in {time.monotonic() - begun:.0f} s")
     return 0
 
 
 def _progress(done: int, seeds: int, seconds: float) -> str:
     left = seconds / done * (seeds - done)
-    return f"{done} of {seeds} seeds in {seconds:.0f} s, some {left:.0f} s to go"
+    return f"{done} of {seeds} seeds in {seconds:.0f} s, about {left:.0f} s left"
 
 
 def _play_all(seeds: range, jobs: int) -> Generator[tuple[int, bool], None, None]:
-    """Seeds in order, each with whether it breaks a rule."""
+    """Run seeds in order; yields each with whether it breaks a rule."""
     if jobs == 1:
         yield from ((seed, _breaks(seed)) for seed in seeds)
         return
@@ -89,7 +97,7 @@ def _play_all(seeds: range, jobs: int) -> Generator[tuple[int, bool], None, None
 
 
 def _leave_interrupts() -> None:
-    """Ctrl-C is the parent's."""
+    """Ignore Ctrl-C: the parent process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -1,7 +1,7 @@
-"""Somebody with a connection, and the administrators among them.
+"""Simulated clients with a connection, and administrators.
 
-A client does what is due when the world lets it act, and on a whim whatever `nudge` picks. It
-learns only what answers tell it, notices lost connections and silent servers, and tries again.
+A client acts on what is due, and at random when the simulator calls `nudge`. It learns only from
+responses, notices lost connections and silent servers, and retries.
 """
 
 from typing import Protocol
@@ -22,17 +22,17 @@ from tests.simulation.network import Connection, Request
 from tests.support.offsets import OffsetToCommit, topics_of
 
 TOPIC = "events"
-"""What consumers subscribe to."""
+"""The topic that consumers subscribe to."""
 ABANDONED_TOPIC = "abandoned"
-"""What they commit offsets of, now and then, without a subscription."""
+"""A topic without subscribers, of which consumers commit offsets at times."""
 NO_TOPIC_ID = bytes(16)
 MAX_APPEND_BYTES = 16 * 1024
-"""What the log takes at once; larger assignments are refused."""
+"""The largest append; larger assignments are refused."""
 READS_EVERY_MS = 2_000
 
 
-class Surroundings(Protocol):
-    """What a client can do to the world."""
+class ClientEnvironment(Protocol):
+    """The operations of the simulator that clients use."""
 
     def now(self) -> int:
         """Monotonic milliseconds."""
@@ -43,7 +43,7 @@ class Surroundings(Protocol):
         ...
 
     def abandon(self, client: "Client") -> None:
-        """Let go of the connection; what is on its wire may still arrive."""
+        """Forget the connection; messages in transit may still arrive."""
         ...
 
     def hang_up(self, client: "Client") -> None:
@@ -51,82 +51,87 @@ class Surroundings(Protocol):
         ...
 
     def next_offset(self) -> int:
-        """An offset no other commit has: it tells which commit it is from."""
+        """An offset that no other commit has, so that it identifies the commit."""
         ...
 
 
 class Client:
-    """Somebody with a connection."""
+    """A client with at most one connection."""
 
-    def __init__(self, name: str, group: str, world: Surroundings) -> None:
+    def __init__(self, name: str, group: str, environment: ClientEnvironment) -> None:
         self.name = name
         self.group = group
-        self.world = world
+        self.environment = environment
         self.frozen = False
         self.connection: Connection | None = None
         self.waiting: dict[int, Request] = {}
         """Requests without an answer, by number."""
         self._due: int | None = None
-        """When it wants to act, until something happens to it."""
+        """The time of the next action; recomputed after each event."""
 
     @property
     def due(self) -> int:
-        """When this client wants to act; NEVER if it only waits."""
+        """The time of the next action; NEVER if the client only waits."""
         if self._due is None:
             self._due = self.due_at()
         return self._due
 
     def changed(self) -> None:
-        """Something has happened to it: it makes up its mind anew."""
+        """Recompute the time of the next action."""
         self._due = None
 
     def send(self, event: Event) -> None:
         self._due = None
-        request = self.world.send(self, event)
+        request = self.environment.send(self, event)
         self.waiting[request.number] = request
 
     def receive(self, request: Request, result: Result) -> None:
         self._due = None
         if self.waiting.pop(request.number, None) is not None:
-            self.heard(request.event, result)
+            self.on_response(request.event, result)
 
     def lost(self, connection: Connection) -> None:
-        """The connection is gone, and the answers to what was asked with it."""
+        """Called when a connection is lost with its unanswered requests."""
         if connection is not self.connection:
             return
         self._due = None
         self.connection = None
         unanswered, self.waiting = list(self.waiting.values()), {}
         for request in unanswered:
-            self.unheard(request.event)
+            self.on_request_lost(request.event)
 
     def waits_for(self, kind: type[Event]) -> bool:
         return any(type(request.event) is kind for request in self.waiting.values())
 
     def due_at(self) -> int:
-        """What `due` is now."""
+        """Compute `due`."""
         return NEVER
 
     def act(self) -> None:
-        """Do what is due."""
+        """Act on what is due."""
 
     def nudge(self, how: int) -> None:
-        """Do something without being asked."""
+        """Do something at random, chosen by `how`."""
 
-    def heard(self, event: Event, result: Result) -> None:
-        """An answer."""
+    def on_response(self, event: Event, result: Result) -> None:
+        """Handle a response."""
 
-    def unheard(self, event: Event) -> None:
-        """The connection broke before the answer."""
+    def on_request_lost(self, event: Event) -> None:
+        """Handle the loss of a request with its connection."""
 
 
 class Admin(Client):
-    """Reads now and then; on a whim deletes, commits without membership, removes members."""
+    """Reads regularly; at random deletes, commits without membership, and removes members."""
 
     def __init__(
-        self, name: str, group: str, world: Surroundings, partitions: int, instances: list[str]
+        self,
+        name: str,
+        group: str,
+        environment: ClientEnvironment,
+        partitions: int,
+        instances: list[str],
     ) -> None:
-        super().__init__(name, group, world)
+        super().__init__(name, group, environment)
         self.partitions = partitions
         self.instances = instances
         self._reads_at = 0
@@ -135,7 +140,7 @@ class Admin(Client):
         return NEVER if self.waiting else self._reads_at
 
     def act(self) -> None:
-        self._reads_at = self.world.now() + READS_EVERY_MS
+        self._reads_at = self.environment.now() + READS_EVERY_MS
         self.read(stable=False)
 
     def read(self, *, stable: bool) -> None:
@@ -163,7 +168,7 @@ class Admin(Client):
             self.send(Leave(None, [LeavingMember("", instance)]))
 
     def _commit_simply(self, partition: int) -> None:
-        offsets = topics_of([offset_of(TOPIC, partition, self.world.next_offset())])
+        offsets = topics_of([offset_of(TOPIC, partition, self.environment.next_offset())])
         self.send(CommitOffsets(None, "", None, -1, offsets, -1, knows_group_id_not_found=True))
 
 

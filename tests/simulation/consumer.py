@@ -1,4 +1,4 @@
-"""Consumers as they are found in the wild: polite, old, static, slow, frozen, forgetful."""
+"""Simulated consumers: old and new clients, static, slow, frozen and forgetful ones."""
 
 from dataclasses import replace
 from enum import Enum
@@ -23,10 +23,10 @@ from tests.simulation.clients import (
     MAX_APPEND_BYTES,
     TOPIC,
     Client,
-    Surroundings,
+    ClientEnvironment,
     offset_of,
 )
-from tests.simulation.habits import Habits
+from tests.simulation.consumer_kinds import ConsumerKind
 from tests.support.offsets import topics_of
 
 BACKOFF_MS = 100
@@ -43,7 +43,7 @@ FATAL = frozenset(
 
 
 class Phase(Enum):
-    """Where a consumer stands, as far as it knows."""
+    """The state of a consumer, as far as it knows."""
 
     OUT = "out"
     JOINING = "joining"
@@ -53,45 +53,50 @@ class Phase(Enum):
 
 
 class Consumer(Client):
-    """A member of a group, or somebody who would like to be."""
+    """A member of a group, or a client that tries to join it."""
 
     def __init__(
-        self, name: str, group: str, world: Surroundings, habits: Habits, partitions: int
+        self,
+        name: str,
+        group: str,
+        environment: ClientEnvironment,
+        kind: ConsumerKind,
+        partitions: int,
     ) -> None:
-        super().__init__(name, group, world)
-        self.habits = habits
+        super().__init__(name, group, environment)
+        self.kind = kind
         self.partitions = partitions
         self.phase = Phase.OUT
         self.member_id = ""
         self.generation = -1
         self.assigned: tuple[int, ...] = ()
         self.metadata = 0
-        """A number that stands for what it subscribes to."""
+        """A number that selects its subscription."""
         self._again_at = 0
         self._beat_at = NEVER
         self._commits_at = NEVER
         self._sync: Sync | None = None
-        self._unheard_commit: CommitOffsets | None = None
+        self._unanswered_commit: CommitOffsets | None = None
         self._failures = 0
-        """How often in a row it did not get through."""
+        """The number of failed attempts in a row."""
         self._exaggerates = False
         """Whether the next assignment it makes is too large for the log."""
         self._rejoins_at = NEVER
-        """When a busy consumer gets round to joining again."""
-        self._is_busy = habits.is_busy
+        """The time at which a busy consumer rejoins."""
+        self._is_busy = kind.is_busy
 
     # --- what is due ---
 
     @property
     def will_join(self) -> bool:
-        """Whether it was told to join again, and has not come round to it."""
+        """Whether it has to rejoin and has not sent the JoinGroup yet."""
         return self.phase is Phase.OUT or self._rejoins_at != NEVER
 
     def due_at(self) -> int:
         if self.frozen or self.phase is Phase.GONE:
             return NEVER
-        patience = self.habits.rebalance_ms + 5_000
-        times = [request.sent_at + patience for request in self.waiting.values()]
+        timeout_ms = self.kind.rebalance_ms + 5_000
+        times = [request.sent_at + timeout_ms for request in self.waiting.values()]
         if self.phase is Phase.OUT and not self.waits_for(Join):
             times.append(self._again_at)
         if self.phase is Phase.SYNCING and not self.waits_for(Sync):
@@ -105,12 +110,12 @@ class Consumer(Client):
         return min(times, default=NEVER)
 
     def act(self) -> None:
-        now = self.world.now()
+        now = self.environment.now()
         if self.due_at() > now:
             return
-        patience = self.habits.rebalance_ms + 5_000
-        if any(request.sent_at + patience <= now for request in self.waiting.values()):
-            self.world.hang_up(self)
+        timeout_ms = self.kind.rebalance_ms + 5_000
+        if any(request.sent_at + timeout_ms <= now for request in self.waiting.values()):
+            self.environment.hang_up(self)
         elif self.phase is Phase.OUT:
             self.join()
         elif self.phase is Phase.SYNCING and not self.waits_for(Sync) and self._again_at <= now:
@@ -128,31 +133,31 @@ class Consumer(Client):
         self.phase = Phase.JOINING
         self.assigned, self._rejoins_at = (), NEVER
         metadata = _subscription(self.metadata)
-        habits = self.habits
+        kind = self.kind
         self.send(
             Join(
                 token=None,
                 member_id=self.member_id,
-                group_instance_id=habits.instance,
+                group_instance_id=kind.instance,
                 client_id=self.name,
                 client_host="/127.0.0.1",
-                session_timeout_ms=habits.session_ms,
-                rebalance_timeout_ms=habits.rebalance_ms,
+                session_timeout_ms=kind.session_ms,
+                rebalance_timeout_ms=kind.rebalance_ms,
                 protocol_type="consumer",
-                protocols=[(protocol, metadata) for protocol in habits.protocols],
+                protocols=[(protocol, metadata) for protocol in kind.protocols],
                 client_reason=None,
-                requires_known_member_id=habits.knows_ids and habits.instance is None,
-                can_skip_assignment=habits.can_skip,
+                requires_known_member_id=kind.knows_ids and kind.instance is None,
+                can_skip_assignment=kind.can_skip,
             )
         )
 
     def heartbeat(self) -> None:
-        self._beat_at = self.world.now() + self.habits.heartbeat_ms
-        self.send(Heartbeat(None, self.member_id, self.habits.instance, self.generation))
+        self._beat_at = self.environment.now() + self.kind.heartbeat_ms
+        self.send(Heartbeat(None, self.member_id, self.kind.instance, self.generation))
 
     def commit(self, how: int, behind: int = 0) -> None:
         """Commit two partitions; as a zombie if it is a generation behind."""
-        self._commits_at = self.world.now() + 5_000
+        self._commits_at = self.environment.now() + 5_000
         owned = self.assigned or (how % self.partitions,)
         first = how % len(owned)
         chosen = owned[first : first + 2]
@@ -161,10 +166,11 @@ class Consumer(Client):
             CommitOffsets(
                 None,
                 self.member_id,
-                self.habits.instance,
+                self.kind.instance,
                 max(self.generation - behind, 0),
                 topics_of(
-                    offset_of(topic, partition, self.world.next_offset()) for partition in chosen
+                    offset_of(topic, partition, self.environment.next_offset())
+                    for partition in chosen
                 ),
                 -1,
                 knows_group_id_not_found=False,
@@ -172,32 +178,32 @@ class Consumer(Client):
         )
 
     def _commit_again_or_anew(self) -> None:
-        lost, self._unheard_commit = self._unheard_commit, None
+        lost, self._unanswered_commit = self._unanswered_commit, None
         if lost is not None and lost.generation == self.generation:
-            self._commits_at = self.world.now() + 5_000
+            self._commits_at = self.environment.now() + 5_000
             self.send(lost)
         else:
             self.commit(0)
 
     def leave(self) -> None:
         self.phase = Phase.GONE
-        self.send(Leave(None, [LeavingMember(self.member_id, self.habits.instance)]))
+        self.send(Leave(None, [LeavingMember(self.member_id, self.kind.instance)]))
 
     def restart(self) -> None:
-        """A new process: it knows nothing, but its old requests may still be on their way."""
-        self.world.abandon(self)
+        """Start a new process without state; its old requests may still arrive."""
+        self.environment.abandon(self)
         self.waiting.clear()
         self.member_id, self.generation, self.assigned = "", -1, ()
-        self.phase, self._again_at = Phase.OUT, self.world.now()
+        self.phase, self._again_at = Phase.OUT, self.environment.now()
 
     def take_time(self) -> None:
-        """Be busy no longer."""
+        """End the busy time."""
         self._is_busy = False
         if self._rejoins_at != NEVER:
-            self._rejoins_at = self.world.now()
+            self._rejoins_at = self.environment.now()
 
     def nudge(self, how: int) -> None:
-        """Act on a whim; the smaller `how`, the more ordinary."""
+        """Act at random; a smaller `how` selects a more common action."""
         if self.frozen or self.phase is Phase.GONE:
             return
         choice, how = how % 16, how // 16
@@ -227,11 +233,11 @@ class Consumer(Client):
         elif choice == 14:
             self.restart()
         else:
-            self.world.hang_up(self)
+            self.environment.hang_up(self)
 
     # --- what it hears ---
 
-    def heard(self, event: Event, result: Result) -> None:
+    def on_response(self, event: Event, result: Result) -> None:
         if self.phase is Phase.GONE:
             return
         if not (isinstance(result, Refuse) and result.error in TRY_AGAIN):
@@ -248,7 +254,7 @@ class Consumer(Client):
             case _:
                 pass
 
-    def unheard(self, event: Event) -> None:
+    def on_request_lost(self, event: Event) -> None:
         if self.phase is Phase.GONE:
             return
         self._failures += 1
@@ -256,12 +262,12 @@ class Consumer(Client):
             case Join():
                 self._try_again()
             case Sync():
-                self._again_at = self.world.now() + self._backoff_ms
-                if not self.habits.repeats_sync:
+                self._again_at = self.environment.now() + self._backoff_ms
+                if not self.kind.repeats_sync:
                     self._try_again()
             case CommitOffsets():
-                self._unheard_commit = replace(event)
-                self._commits_at = self.world.now() + self._backoff_ms
+                self._unanswered_commit = replace(event)
+                self._commits_at = self.environment.now() + self._backoff_ms
             case _:
                 pass
 
@@ -270,12 +276,12 @@ class Consumer(Client):
             return
         self.member_id, self.generation = result.member_id, result.generation
         self.phase = Phase.SYNCING
-        self._beat_at = self.world.now() + self.habits.heartbeat_ms
+        self._beat_at = self.environment.now() + self.kind.heartbeat_ms
         leads = result.leader == result.member_id and not result.skip_assignment
         self._sync = Sync(
             None,
             self.member_id,
-            self.habits.instance,
+            self.kind.instance,
             self.generation,
             result.protocol_type,
             result.protocol_name,
@@ -298,7 +304,7 @@ class Consumer(Client):
         if self.phase is Phase.SYNCING:
             self.phase = Phase.STABLE
             self.assigned = partitions_of(result.assignment)
-            self._commits_at = self.world.now() + 1_000
+            self._commits_at = self.environment.now() + 1_000
 
     def _refused(self, event: Event, refusal: Refuse) -> None:
         error = refusal.error
@@ -309,15 +315,15 @@ class Consumer(Client):
                 self.member_id = refusal.member_id
                 self._try_again(at_once=True)
         elif error in TRY_AGAIN:
-            self.world.hang_up(self)
+            self.environment.hang_up(self)
             if isinstance(event, Join):
                 self._try_again()
-            self._again_at = self.world.now() + self._backoff_ms
+            self._again_at = self.environment.now() + self._backoff_ms
         elif self._is_about_me(event):
             self._refused_membership(error)
 
     def _is_about_me(self, event: Event) -> bool:
-        """Not about an earlier life, or a generation that is over for this client anyway."""
+        """Whether a response concerns this process and its current generation."""
         generation = getattr(event, "generation", self.generation)
         mine = getattr(event, "member_id", self.member_id) == self.member_id
         joins_already = self.phase is Phase.JOINING and not isinstance(event, Join)
@@ -325,11 +331,11 @@ class Consumer(Client):
 
     def _refused_membership(self, error: ErrorCode) -> None:
         if error is _E.UNKNOWN_MEMBER_ID or (
-            error is _E.ILLEGAL_GENERATION and not self.habits.keeps_id
+            error is _E.ILLEGAL_GENERATION and not self.kind.keeps_id
         ):
             self.member_id, self.generation = "", -1
         if error is _E.REBALANCE_IN_PROGRESS and self._is_busy and self.phase is Phase.STABLE:
-            late = self.world.now() + self.habits.rebalance_ms * 6 // 10
+            late = self.environment.now() + self.kind.rebalance_ms * 6 // 10
             self._rejoins_at = min(self._rejoins_at, late)
         elif error in (
             _E.UNKNOWN_MEMBER_ID,
@@ -341,7 +347,7 @@ class Consumer(Client):
 
     def _try_again(self, *, at_once: bool = False) -> None:
         self.phase = Phase.OUT
-        self._again_at = self.world.now() + (0 if at_once else self._backoff_ms)
+        self._again_at = self.environment.now() + (0 if at_once else self._backoff_ms)
 
     @property
     def _backoff_ms(self) -> int:
@@ -354,5 +360,5 @@ def _subscription(metadata: int) -> bytes:
 
 
 def partitions_of(assignment: bytes) -> tuple[int, ...]:
-    """What the consumers of the simulation write into assignments."""
+    """The partitions in an assignment written by a simulated consumer."""
     return tuple(int(partition) for partition in assignment.split(b",") if partition)

@@ -1,100 +1,100 @@
-"""What goes wrong in a world: clients, connections, disk, nodes and owners.
+"""The faults of clients, connections, disk, nodes and partition owners.
 
-Each takes two numbers, which choose whom it befalls and how.
+Each takes two numbers, which select the target and the variant.
 """
 
 from typing import TYPE_CHECKING
 
 from tests.simulation.clients import ABANDONED_TOPIC, TOPIC
 from tests.simulation.consumer import Phase
-from tests.simulation.log import Trouble
+from tests.simulation.log import FailureKind
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.simulator import Simulator
 
 
-def kill(world: "World", who: int, how: int) -> None:
-    """A process is gone; its host may be, too, so that nobody closes its connection."""
-    if world.consumers:
-        consumer = world.consumers[who % len(world.consumers)]
-        world.tell(f"{consumer.name} dies")
+def kill(simulator: "Simulator", who: int, how: int) -> None:
+    """End a process; if its host is lost, too, no one closes its connections."""
+    if simulator.consumers:
+        consumer = simulator.consumers[who % len(simulator.consumers)]
+        simulator.tell(f"{consumer.name} dies")
         consumer.phase = Phase.GONE
         consumer.changed()
         if how % 2:
-            world.hang_up(consumer)
+            simulator.hang_up(consumer)
         else:
-            world.abandon(consumer)
+            simulator.abandon(consumer)
 
 
-def freeze(world: "World", who: int, _how: int) -> None:
-    if world.consumers:
-        consumer = world.consumers[who % len(world.consumers)]
+def freeze(simulator: "Simulator", who: int, _how: int) -> None:
+    if simulator.consumers:
+        consumer = simulator.consumers[who % len(simulator.consumers)]
         consumer.frozen = not consumer.frozen
         consumer.changed()
-        world.tell(f"{consumer.name} {'freezes' if consumer.frozen else 'thaws'}")
+        simulator.tell(f"{consumer.name} {'freezes' if consumer.frozen else 'thaws'}")
 
 
-def drop(world: "World", who: int, _how: int) -> None:
-    if world.network.connections:
-        connection = world.network.connections[who % len(world.network.connections)]
-        world.tell(f"the connection of {connection.client.name} breaks")
-        world.network.drop(connection)
+def drop(simulator: "Simulator", who: int, _how: int) -> None:
+    if simulator.network.connections:
+        connection = simulator.network.connections[who % len(simulator.network.connections)]
+        simulator.tell(f"the connection of {connection.client.name} breaks")
+        simulator.network.drop(connection)
 
 
-def fail(world: "World", who: int, how: int) -> None:
-    operations = [o for o in world.disk.next_operations() if o.future is not None]
+def fail(simulator: "Simulator", who: int, how: int) -> None:
+    operations = [o for o in simulator.disk.next_operations() if o.future is not None]
     if operations:
         operation = operations[who % len(operations)]
-        trouble = list(Trouble)[how % len(Trouble)]
-        world.tell(f"the {operation} {trouble.value}")
-        world.disk.fail(operation, trouble)
+        trouble = list(FailureKind)[how % len(FailureKind)]
+        simulator.tell(f"the {operation} {trouble.value}")
+        simulator.disk.fail(operation, trouble)
 
 
-def crash(world: "World", who: int, how: int) -> None:
-    node = world.nodes[who % len(world.nodes)]
-    world.tell(f"node {node.index} dies, {how % 4} appends under way survive")
-    world.judge.died(node)
+def crash(simulator: "Simulator", who: int, how: int) -> None:
+    node = simulator.nodes[who % len(simulator.nodes)]
+    simulator.tell(f"node {node.index} dies, {how % 4} appends under way survive")
+    simulator.checker.died(node)
     node.crash(how % 4)
-    world.network.drop_node(node)
+    simulator.network.drop_node(node)
 
 
-def stop(world: "World", who: int, _how: int) -> None:
-    node = world.nodes[who % len(world.nodes)]
+def stop(simulator: "Simulator", who: int, _how: int) -> None:
+    node = simulator.nodes[who % len(simulator.nodes)]
     if node.accepts:
-        world.tell(f"node {node.index} is told to stop")
+        simulator.tell(f"node {node.index} is told to stop")
         node.stop()
 
 
-def start(world: "World", who: int, _how: int) -> None:
-    node = world.nodes[who % len(world.nodes)]
+def start(simulator: "Simulator", who: int, _how: int) -> None:
+    node = simulator.nodes[who % len(simulator.nodes)]
     if not node.accepts and (node.has_stopped or node.is_new):
-        world.tell(f"node {node.index} starts")
-        world.judge.died(node)
-        world.network.drop_node(node)
+        simulator.tell(f"node {node.index} starts")
+        simulator.checker.died(node)
+        simulator.network.drop_node(node)
         node.start_again()
 
 
-def delete_topic(world: "World", _who: int, how: int) -> None:
-    """The nodes that live hear of it; commits go on as if it were made anew."""
+def delete_topic(simulator: "Simulator", _who: int, how: int) -> None:
+    """Notify the running nodes; later commits count for a topic of the same name."""
     topic = (ABANDONED_TOPIC, TOPIC)[how % 2]
-    world.tell(f"the topic {topic} is deleted")
-    for node in world.nodes:
+    simulator.tell(f"the topic {topic} is deleted")
+    for node in simulator.nodes:
         node.topic_deleted(topic)
 
 
-def move(world: "World", who: int, how: int) -> None:
+def move(simulator: "Simulator", who: int, how: int) -> None:
     """Another node owns a partition now; with one node, the same again after a while.
 
     Some who were connected to the old one may go on asking it.
     """
-    partition = who % world.setup.partitions
-    old = world.nodes[world.disk.owners[partition]]
-    new = world.nodes[how % len(world.nodes)]
-    world.tell(f"partition {partition} moves from node {old.index} to {new.index}")
-    world.disk.owners[partition] = new.index
-    world.disk.epochs[partition] += 1
+    partition = who % simulator.setup.partitions
+    old = simulator.nodes[simulator.disk.owners[partition]]
+    new = simulator.nodes[how % len(simulator.nodes)]
+    simulator.tell(f"partition {partition} moves from node {old.index} to {new.index}")
+    simulator.disk.owners[partition] = new.index
+    simulator.disk.epochs[partition] += 1
     old.storage.tell(partition, assigned=False)
     new.storage.tell(partition, assigned=True)
-    for connection in [c for c in world.network.connections if c.node is old]:
-        if connection.client in world.consumers and how // 2 % 2:
-            world.network.drop(connection)
+    for connection in [c for c in simulator.network.connections if c.node is old]:
+        if connection.client in simulator.consumers and how // 2 % 2:
+            simulator.network.drop(connection)

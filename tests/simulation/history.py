@@ -1,4 +1,4 @@
-"""What a log taken over from Kafka begins with: offsets of transactions, ended and still open."""
+"""The first records of a log imported from Kafka: offsets of ended and open transactions."""
 
 from coordinator_protocol.offset_value import OffsetCommitValue
 from coordinator_protocol.records import OffsetCommitKey, encode_key, encode_value
@@ -6,15 +6,15 @@ from coordinator_server.storage.base import LogRecord
 from tests.simulation.clients import ABANDONED_TOPIC
 
 COMMITTED, ABORTED, OPEN = 7, 8, 9
-"""Producers, by what became of their transactions."""
+"""Producer ids by the outcome of their transactions."""
 
 _COMMIT, _ABORT = b"\0\0\0\1", b"\0\0\0\0"
 _FIRST_OFFSET = 1_000_000
-"""Far from all that the clients commit."""
+"""Larger than all offsets that the clients commit."""
 
 
 def transactions_of(group: str, wall: int) -> list[LogRecord]:
-    """A committed offset that an open transaction is about to replace, and one that was aborted."""
+    """Records of a pending transactional offset over a committed one, and of an aborted one."""
     return [
         _offset(group, 0, wall, COMMITTED),
         _offset(group, 0, wall, ABORTED),

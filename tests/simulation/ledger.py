@@ -1,4 +1,4 @@
-"""A partition's log as the judge reads it: by a model of its own, not by the code under test."""
+"""Reads a partition's log with an independent model, for the invariant checker."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from coordinator_protocol.records import (
 from coordinator_server.group.group import Group
 from coordinator_server.storage.base import LogRecord
 from tests.support.classic import classic_of
-from tests.support.settled import is_as_written, written_now
+from tests.support.written_group import is_as_written, written_now
 
 
 class Erasure(NamedTuple):
@@ -43,7 +43,7 @@ NOTHING = -1
 
 
 class Ledger:
-    """What the durable records say; reads on from where it has come to."""
+    """The state according to the durable records; reads on from its last position."""
 
     def __init__(self, records: Sequence[LogRecord]) -> None:
         self.assignments: dict[tuple[str, int], dict[str, bytes]] = {}
@@ -155,18 +155,18 @@ class Ledger:
         return any(committed == offset for _, committed in self._history[place])
 
     def has_record_of(self, group: str) -> bool:
-        """Whether a load knows generations and members of a group."""
+        """Whether a load finds generations and members of a group."""
         return group in self._metadata
 
     def since(self, place: Place, mark: int) -> set[int]:
-        """The offset that was valid when the log was `mark` long, and all later ones."""
+        """The offset that was valid at log length `mark`, and all later ones."""
         history = self._history[place]
         before = [offset for position, offset in history if position < mark]
         later = {offset for position, offset in history if position >= mark}
         return later | {before[-1] if before else NOTHING}
 
     def groups(self) -> set[str]:
-        """Every group with anything in the log."""
+        """Every group with records in the log."""
         return self._metadata.keys() | {
             group
             for of_groups in (self._offsets, self._pending)
@@ -178,7 +178,7 @@ class Ledger:
         return sum(map(len, self._offsets.values()))
 
     def older_than(self, topic: str, position: int) -> list[Place]:
-        """The offsets of a topic there are, of those the log had when it was so long."""
+        """The current offsets of a topic that were committed before this log length."""
         found = [(group, *place) for group, offsets in self._offsets.items() for place in offsets]
         return [p for p in found if p[1] == topic and self._history[p][-1][0] < position]
 
@@ -196,7 +196,7 @@ class Ledger:
         return erased
 
     def differences(self, group_id: str, group: Group) -> Iterator[str]:
-        """Where a group in memory is not what the log makes of it."""
+        """Differences between a group in memory and in the log."""
         written = self._metadata.get(group_id)
         if not is_as_written(group, written):
             now = None if group.kind is None else written_now(classic_of(group))

@@ -1,8 +1,8 @@
-"""The virtual log: what is on the disk survives everything, what is under way may not.
+"""The virtual log: completed operations are durable, pending ones may fail.
 
-Every operation of a node on a partition (claim, read, append, close) is put in a queue and takes
-effect only when the world completes it, in order per partition and node. Until then it may fail,
-or the node may die with any number of its appends done. Two nodes see the same disk.
+Every operation of a node on a partition (claim, read, append, close) waits in a queue and takes
+effect when the simulator completes it, in order per partition and node. Until then it may fail,
+or the node may crash with any number of its appends done. All nodes share one disk.
 """
 
 import asyncio  # noqa: TC003 - futures are named in annotations that dataclasses read
@@ -24,8 +24,8 @@ from tests.simulation.loop import VirtualLoop
 NOBODY = -1
 
 
-class Trouble(Enum):
-    """How an operation can go wrong."""
+class FailureKind(Enum):
+    """The ways in which an operation can fail."""
 
     FAILED = "fails and leaves nothing"
     LOST = "has an unknown outcome and has left nothing"
@@ -34,7 +34,7 @@ class Trouble(Enum):
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """Something a node waits for."""
+    """An operation that a node waits for."""
 
     node: int
     partition: int
@@ -45,9 +45,9 @@ class Operation:
     work: Callable[[], int]
     """Does it; returns what the future resolves to, raises Fenced."""
     future: "asyncio.Future[int] | None" = None
-    """None for news, which nobody waits for."""
+    """None for a notification, which has no waiter."""
     is_loss: bool = False
-    """News that a partition belongs to another node."""
+    """A notification that a partition belongs to another node."""
 
     @property
     def tenure(self) -> tuple[int, int, int]:
@@ -62,7 +62,7 @@ class Operation:
 
 
 class Disk:
-    """What all nodes share."""
+    """The disk shared by all nodes."""
 
     def __init__(self, partitions: int, max_append_bytes: int) -> None:
         self.records: list[list[LogRecord]] = [[] for _ in range(partitions)]
@@ -83,7 +83,7 @@ class Disk:
         return any(o.is_append and o.node == node and o.partition == partition for o in self.queue)
 
     def oldest_write(self, node: int, partition: int, epoch: int) -> int | None:
-        """When the oldest append of a tenure that is under way was begun."""
+        """The start of the oldest append in progress of a tenure."""
         tenure = (node, partition, epoch)
         begun = (o.begun for o in self.queue if o.is_append and o.tenure == tenure)
         return min(begun, default=None)
@@ -100,16 +100,16 @@ class Disk:
         if future is not None and not future.done():
             future.set_result(result)
 
-    def fail(self, operation: Operation, trouble: Trouble) -> None:
-        """Let an operation go wrong, and everything behind it on the same tenure."""
-        if trouble is Trouble.DONE_IN_SECRET:
+    def fail(self, operation: Operation, trouble: FailureKind) -> None:
+        """Fail an operation and all later ones of the same tenure."""
+        if trouble is FailureKind.DONE_IN_SECRET:
             try:
                 operation.work()
             except Fenced:
-                trouble = Trouble.LOST
+                trouble = FailureKind.LOST
         for other in self._same_tenure(operation):
             self.queue.remove(other)
-            known = trouble is Trouble.FAILED or not other.is_append
+            known = trouble is FailureKind.FAILED or not other.is_append
             error = OSError("injected") if known else OutcomeUnknown("injected")
             if other.future is not None and not other.future.done():
                 other.future.set_exception(error)
@@ -180,7 +180,7 @@ class VirtualStorage:
         self._on_assigned = self._on_lost = None
 
     def tell(self, partition: int, *, assigned: bool) -> None:
-        """Let the node learn, some time later, what it owns."""
+        """Notify the node of its partitions some time later."""
 
         def news() -> int:
             callback = self._on_assigned if assigned else self._on_lost
@@ -219,7 +219,7 @@ class VirtualLog:
         self._storage = storage
 
     async def load(self) -> AsyncIterator[Sequence[LogRecord]]:
-        """In two pieces, so that much can happen between them."""
+        """Load in two parts, so that other steps can fall between them."""
         records = self._disk.records[self.partition]
         middle, end = len(records) // 2, len(records)
         for start, stop in ((0, middle), (middle, end)):

@@ -1,9 +1,8 @@
-"""An event loop without a selector, sleeps or chance: it runs only what it is told to run.
+"""An event loop without a selector, sleeps or randomness.
 
-The runtime uses futures, tasks and `call_soon` in a few places. They are kept, so that what is
-simulated is the code that is shipped; only the loop below them is replaced. Callbacks run one by
-one in the order asyncio promises, and whoever drives the loop decides what happens in between:
-a request arrives, the log answers, time passes, the machine dies.
+The runtime uses futures, tasks and `call_soon` of asyncio; the simulation replaces only the loop
+below them. Callbacks run one by one in the order that asyncio guarantees, and the simulator
+decides which event falls between two of them: a request, a response of the log, time, a crash.
 """
 
 import asyncio
@@ -20,11 +19,11 @@ from coordinator_server.clock import Clock
 T = TypeVar("T")
 
 _RUNAWAY = 3_000
-"""Callbacks in one go after which a loop is taken to spin."""
+"""Callbacks at one point of time after which the loop counts as endless."""
 
 
 class Timer:
-    """An armed timer; rings once."""
+    """An armed timer, which fires once."""
 
     __slots__ = ("callback", "cancelled")
 
@@ -91,7 +90,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._failed(f"{context.get('message')}: {error!r}")
 
     def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
-        """Nothing to do: a cancelled handle does nothing when it is due."""
+        """Do nothing: a cancelled handle has no effect when it is due."""
 
     # --- driving it ---
 
@@ -117,7 +116,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._armed[0][0] if self._armed else None
 
     def run_one(self) -> bool:
-        """Run one callback, or ring one timer that is due; whether there was any."""
+        """Run one callback or one due timer; returns whether there was any."""
         if self._soon:
             handle = self._soon.popleft()
             if not handle.cancelled():
@@ -130,7 +129,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return True
 
     def run(self) -> int:
-        """Run until nothing is ready; how many callbacks that took."""
+        """Run until nothing is ready; returns the number of callbacks."""
         for ran in range(_RUNAWAY):
             if not self.run_one():
                 return ran
@@ -145,7 +144,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._enter(self.create_task, coroutine)
 
     def kill(self) -> None:
-        """The machine is gone; whoever wakes up in the ruins must find nothing to act on."""
+        """Stop for ever, as after a loss of power; coroutines that resume find no loop."""
         self._failed = lambda _error: None
         self._armed.clear()
         for task in list(self._unfinished):
@@ -174,7 +173,7 @@ class VirtualTimers:
 
 
 class VirtualClock(Clock):
-    """The time of the whole world; the wall clock may jump, the monotonic one may not."""
+    """The clock of all nodes; the wall clock may jump, the monotonic one may not."""
 
     def __init__(self) -> None:
         self._now = 1_000_000
@@ -190,5 +189,5 @@ class VirtualClock(Clock):
         self._now = max(self._now, time)
 
     def jump_wall(self, ms: int) -> None:
-        """Somebody sets the clock."""
+        """Set the wall clock."""
         self._wall_ahead += ms

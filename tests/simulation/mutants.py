@@ -1,7 +1,7 @@
-"""Bugs that are planted one at a time, to show that the simulation finds them.
+"""Plants known bugs one at a time, to show that the simulation finds them.
 
-Most are found within some tens of seeds; what takes a rarer world is looked for where there is one
-(`plant.RARE`), and a run of fewer seeds than that would not have found it.
+Most are found within some tens of seeds. For rare ones the search starts at a later seed
+(`mutant_registry.RARE`); a run of fewer seeds would not find them.
 """
 
 import multiprocessing
@@ -9,18 +9,18 @@ from collections.abc import Iterator
 
 # They are in the list once they are imported.
 from tests.simulation import planted_core, planted_runtime  # noqa: F401
-from tests.simulation.plant import MUTANTS, Mutant
+from tests.simulation.mutant_registry import MUTANTS, Mutant
 from tests.simulation.run import Outcome, play
 from tests.simulation.script import script_of
 
 __all__ = ["MUTANTS", "SEEDS", "Mutant", "caught", "table"]
 
 SEEDS = 600
-"""Within so many seeds every mutant is caught, counted from its first."""
+"""The number of seeds, from the first of its search, within which a mutant is caught."""
 
 
 def caught(bug: Mutant, seeds: int = SEEDS) -> tuple[int, Outcome] | None:
-    """The first seed that finds the mutant, and what it found."""
+    """The first seed that catches the mutant, and the broken rule."""
     for seed in range(bug.first_seed, bug.first_seed + seeds):
         with bug.plant():
             outcome = play(script_of(seed))

@@ -1,8 +1,8 @@
-"""Connections: in order within one, in any order between them, and gone at any time.
+"""Connections: in order within one, in any order between them; each may be dropped.
 
-A request is on the wire until the world delivers it, then waits at the server until the one
-before it on the same connection is answered, as in `net/`. An answer is on the wire until it is
-delivered. A dropped connection loses whatever is on its wire, both ways.
+A request is in transit until the simulator delivers it, then waits until the previous one on the
+same connection is answered, as in `net/`. A response is in transit until it is delivered. A
+dropped connection loses all messages in transit, in both directions.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One request and what became of it."""
+    """A request and its result."""
 
     number: int
     client: "Client"
@@ -30,15 +30,15 @@ class Request:
     sent_at: int
     delivered_at: int = -1
     mark: int = 0
-    """How long the log was when the request was delivered."""
+    """The length of the log when the request was delivered."""
     floor: int = -1
     """The generation of the group's last answered SyncGroup at that time."""
     result: Result | None = None
     answers: int = 0
     was_parked: bool = False
-    """The group was seen to keep it until the others had joined, or the leader had synced."""
+    """Whether the group parked it until the others had joined or the leader had synced."""
     load_number: int = -1
-    """Which load of its partition it was served by."""
+    """The number of the load of its partition."""
 
     @property
     def kind(self) -> str:
@@ -50,7 +50,7 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """Between a client and a node."""
+    """A connection between a client and a node."""
 
     client: "Client"
     node: "Node"
@@ -73,7 +73,7 @@ class Connection:
             serve(self, request)
 
     def answered(self, request: Request) -> None:
-        """The server has answered; if the client is still there it will hear of it."""
+        """Called when the server has answered; a connected client receives the answer."""
         if self.in_progress is request:
             self.in_progress = None
         if self.is_open:
@@ -81,7 +81,7 @@ class Connection:
 
 
 class Network:
-    """All connections there are."""
+    """All connections."""
 
     def __init__(self) -> None:
         self.connections: list[Connection] = []
@@ -98,7 +98,7 @@ class Network:
         return request
 
     def drop(self, connection: Connection) -> None:
-        """Both ends lose the connection and what is on the wire."""
+        """Drop a connection and all messages in transit."""
         connection.is_open = False
         self.connections.remove(connection)
         connection.client.lost(connection)
@@ -108,18 +108,18 @@ class Network:
             self.drop(connection)
 
     def deliverable(self) -> list[tuple[Connection, bool]]:
-        """Connections with something on the wire, and whether it is an answer."""
+        """Connections with a message in transit, and whether it is an answer."""
         found = [(c, False) for c in self.connections if c.to_server and c.node.accepts]
         found += [(c, True) for c in self.connections if c.to_client and not c.client.frozen]
         return found
 
 
 _LONGEST = 500
-"""Characters of what is said of one thing in a story."""
+"""The largest number of characters of one value in a report."""
 
 
 def describe(what: Event | Result) -> str:
-    """An event or a result in a few words, for the story."""
+    """A short description of an event or a result."""
     if isinstance(what, Refuse):
         return f"{what.error.name} ({what.rule})" + (f" {what.detail}" if what.detail else "")
     words = [type(what).__name__]

@@ -1,4 +1,4 @@
-"""A server process without its network shell: the real coordinator on a virtual loop."""
+"""A server process without the network layer: the real coordinator on a virtual loop."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from coordinator_server.ids import CountingIds
 from coordinator_server.observe.counters import Counters
 from coordinator_server.observe.timeline import Timeline
 from coordinator_server.runtime.coordinator import Coordinator
-from coordinator_server.runtime.dependencies import RuntimeDependencies as Surroundings
+from coordinator_server.runtime.dependencies import RuntimeDependencies
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.sweeper import Sweeper
 from coordinator_server.runtime.ticket import CallbackTicket, Ticket
@@ -22,16 +22,16 @@ from tests.simulation.loop import VirtualClock, VirtualLoop, VirtualTimers
 from tests.simulation.network import Connection, Request
 
 if TYPE_CHECKING:
-    from tests.simulation.judge import Judge
+    from tests.simulation.invariants import InvariantChecker
 
 INJECTED = ("OSError:", "OutcomeUnknown:", "Fenced:", "TimeoutError:")
-"""What the world does to nodes on purpose; any other error is a bug."""
+"""Errors that the simulation injects; any other error is a bug."""
 
 SWEEP_MS = 15_000
 
 
 class RequestTicket(CallbackTicket):
-    """Knows the request whose answer it delivers."""
+    """A ticket that knows its request."""
 
     __slots__ = ("request",)
 
@@ -40,13 +40,13 @@ class RequestTicket(CallbackTicket):
         self.request = request
 
 
-class HeardCoordinator(Coordinator):
-    """Tells when it is given a partition, and when the groups are to forget topics."""
+class ObservedCoordinator(Coordinator):
+    """Reports assigned partitions and deleted topics to the checker."""
 
-    def __init__(self, node: "Node", judge: "Judge", *parts: Any) -> None:
+    def __init__(self, node: "Node", checker: "InvariantChecker", *parts: Any) -> None:
         super().__init__(*parts)
         self._node = node
-        self._judge = judge
+        self._judge = checker
 
     async def _on_assigned(self, partition: int) -> None:
         if self.partitions[partition].state in (PartitionState.INITIAL, PartitionState.CLOSED):
@@ -58,13 +58,13 @@ class HeardCoordinator(Coordinator):
         super().forget_topics(topics)
 
 
-class HeardSweeper(Sweeper):
-    """Tells when it has looked at the clock, and whether it left a sweep out by its counter."""
+class ObservedSweeper(Sweeper):
+    """Reports each sweep, and whether its counter says that it was skipped."""
 
-    def __init__(self, node: "Node", judge: "Judge", *parts: Any) -> None:
+    def __init__(self, node: "Node", checker: "InvariantChecker", *parts: Any) -> None:
         super().__init__(*parts)
         self._node = node
-        self._judge = judge
+        self._judge = checker
 
     def sweep(self) -> None:
         before = self._node.counters.sweeps_skipped
@@ -73,7 +73,7 @@ class HeardSweeper(Sweeper):
 
 
 class Node:
-    """Started, crashed, stopped and started again; what it keeps is on the disk."""
+    """A node that can start, crash and stop; its durable state is on the disk."""
 
     def __init__(
         self,
@@ -82,23 +82,23 @@ class Node:
         clock: VirtualClock,
         ids: CountingIds,
         limits: Limits,
-        judge: "Judge",
+        checker: "InvariantChecker",
         jitter: Callable[[], float],
     ) -> None:
         self.index = index
         self.accepts = False
-        """Whether it is up and takes connections and requests."""
+        """Whether the process runs and accepts connections and requests."""
         self.loads: list[int] = [0] * len(disk.records)
-        """How many tenures each partition has had, over all lives of the node."""
+        """The number of tenures of each partition, over all processes of the node."""
         self._disk = disk
         self._clock = clock
         self._ids = ids
         self._limits = replace(limits, max_append_bytes=disk.max_append_bytes)
-        self._judge = judge
+        self._judge = checker
         self._jitter = jitter
         self._life = 0
         self.is_new = True
-        """Whether it was never started in this life."""
+        """Whether this process was never started."""
         self._start_over()
 
     def _start_over(self) -> None:
@@ -108,7 +108,7 @@ class Node:
         self.storage = VirtualStorage(self._disk, self.index, self.loop)
         self.counters = Counters()
         self.timeline = Timeline()
-        surroundings = Surroundings(
+        surroundings = RuntimeDependencies(
             clock=self._clock,
             ids=self._ids,
             timers=VirtualTimers(self.loop),
@@ -118,11 +118,13 @@ class Node:
             counters=self.counters,
             jitter=self._jitter,
         )
-        judge, report = self._judge, self._report
-        self.coordinator = HeardCoordinator(
-            self, judge, len(self._disk.records), self.storage, surroundings, report
+        checker, report = self._judge, self._report
+        self.coordinator = ObservedCoordinator(
+            self, checker, len(self._disk.records), self.storage, surroundings, report
         )
-        self.sweeper = HeardSweeper(self, judge, self.coordinator, surroundings, SWEEP_MS, report)
+        self.sweeper = ObservedSweeper(
+            self, checker, self.coordinator, surroundings, SWEEP_MS, report
+        )
         self._tenures: list[object] = [None] * len(self._disk.records)
 
     # --- life and death ---
@@ -134,13 +136,13 @@ class Node:
         self.loop.enter(self.sweeper.start)
 
     def start_again(self) -> None:
-        """A new process after a stop or a crash."""
+        """Start a new process after a stop or a crash."""
         if not self.is_new:
             self.crash(0)
         self.start()
 
     def crash(self, survive: int) -> None:
-        """Power off: memory is lost, and of the appends under way all but `survive`."""
+        """Lose power: memory is lost, and all appends in progress except `survive`."""
         self.accepts = False
         self._disk.power_off(self.index, survive)
         self._life += 1
@@ -149,7 +151,7 @@ class Node:
         self._start_over()
 
     def stop(self) -> None:
-        """SIGTERM: no new requests, everything in hand is finished."""
+        """Handle SIGTERM: accept no new requests, finish the current ones."""
         self.accepts = False
         self.sweeper.stop()
         self.loop.spawn(self.coordinator.stop())
@@ -164,7 +166,7 @@ class Node:
     # --- work ---
 
     def serve(self, connection: Connection, request: Request) -> None:
-        """What the session and the API module do with a decoded request."""
+        """Submit a decoded request as the session and the API handler do."""
         life = self._life
 
         def deliver(result: Result) -> None:
@@ -180,7 +182,7 @@ class Node:
         self.loop.enter(self._submit, request.group, request.event)
 
     def _submit(self, group: str, event: Event) -> None:
-        """What needs no turn has none, as if it had come before; so has every other commit."""
+        """Use the fast paths of heartbeats and fetches, and every other time that of commits."""
         now = self._clock.monotonic_ms()
         if isinstance(event, FetchOffsets):
             found = self.coordinator.fetched(group, event)
@@ -206,7 +208,7 @@ class Node:
         return self.coordinator.recommittal(group, event).make(read, event.token, now)
 
     def topic_deleted(self, topic: str) -> None:
-        """A live node hears of it; what a dead one misses is not made up for, as in Kafka."""
+        """Notify a running node; a stopped one is not notified later, as in Kafka."""
         if self.accepts:
             self.loop.enter(self.sweeper.topic_deleted, topic)
 
@@ -218,7 +220,7 @@ class Node:
         return {group_id: actor.group for group_id, actor in tenure.actors.items()}
 
     def look_at_tenures(self) -> None:
-        """Notice which partitions have been loaded anew."""
+        """Report partitions that have been loaded since the last call."""
         for index, partition in enumerate(self.coordinator.partitions):
             if partition.tenure is not self._tenures[index]:
                 self._tenures[index] = partition.tenure

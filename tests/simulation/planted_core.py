@@ -21,7 +21,7 @@ from coordinator_server.group.effects import DONE, Refuse, Rule
 from coordinator_server.group.events import ExpireOffsets, Heartbeat, Join, Loaded, TopicsDeleted
 from coordinator_server.group.group import Group
 from coordinator_server.group.purgatory import DelayedJoin, DelayedSync, Purgatory
-from tests.simulation.plant import mutant
+from tests.simulation.mutant_registry import mutant
 from tests.support.classic import classic_of
 
 # --- members ---

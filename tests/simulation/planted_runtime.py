@@ -19,7 +19,7 @@ from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.runtime.unlogged_generations import SpentGenerations
 from coordinator_server.runtime.writer import Writer
-from tests.simulation.plant import mutant
+from tests.simulation.mutant_registry import mutant
 
 # --- replies and records ---
 

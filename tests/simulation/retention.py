@@ -1,4 +1,4 @@
-"""How committed offsets may go: by request, with their topic, or by Kafka's rules of expiry."""
+"""Checks removals of offsets: by request, with their topic, or by Kafka's rules of expiry."""
 
 import math
 from collections import defaultdict
@@ -23,21 +23,21 @@ _NOT_OURS = (PartitionState.INITIAL, PartitionState.CLOSED)
 
 @dataclass(slots=True, eq=False)
 class Deletion:
-    """A topic is gone, as far as a partition of a living node is concerned."""
+    """A deleted topic, for one partition of a running node."""
 
     node: "Node"
     partition: int
     topic: str
     before: int
-    """How long the log was: what is older has to go."""
+    """The length of the log at the deletion: older offsets must be removed."""
     until: float = math.inf
-    """How long the log was when all of it was gone: what is younger has to stay."""
+    """The length of the log when all were removed: younger offsets must stay."""
     is_owed: bool = True
-    """Whether the node has still to see to it; a node that dies does not any more."""
+    """Whether the node still has to remove offsets; False once its process has ended."""
 
 
 class Retention:
-    """Knows what was asked to go, and what the clock did."""
+    """Tracks requested removals and the jumps of the wall clock."""
 
     def __init__(
         self, ledgers: Sequence[Ledger], retention_ms: int, failed: Callable[[str], None]
@@ -46,11 +46,11 @@ class Retention:
         self._retention_ms = retention_ms
         self._failed = failed
         self._asked: defaultdict[str, dict[int, float]] = defaultdict(dict)
-        """How long the log was when a request to delete something of a group was answered."""
+        """The length of the log when a deletion in a group was answered."""
         self._deletions: defaultdict[int, list[Deletion]] = defaultdict(list)
         """Deleted topics by partition."""
         self._jumped: dict[Node, int] = {}
-        """How far the wall clock has jumped since each node's sweeper last looked at it."""
+        """The jump of the wall clock since the last sweep of each node."""
 
     # --- requests ---
 
@@ -59,7 +59,7 @@ class Retention:
             self._asked[request.group][request.number] = math.inf
 
     def answered(self, request: Request, ledger: Ledger) -> None:
-        """What was refused because nobody knows what became of its records may be done yet."""
+        """A deletion refused with an unknown append result may still take effect."""
         result = request.result
         if isinstance(result, Refuse) and result.rule in _UNKNOWN:
             return
@@ -69,31 +69,31 @@ class Retention:
     # --- topics ---
 
     def topics_deleted(self, node: "Node", topics: frozenset[str]) -> None:
-        """A node hears of it; a dead one does not, and what it misses stays, as in Kafka."""
+        """Called when a running node is notified; a stopped one keeps the offsets, as in Kafka."""
         for index, partition in enumerate(node.coordinator.partitions):
             if partition.state not in _NOT_OURS:
                 length = self._ledgers[index].length
                 self._deletions[index] += [Deletion(node, index, t, length) for t in topics]
 
     def died(self, node: "Node") -> None:
-        """What it has begun may reach the disk yet; what it has not nobody will do."""
+        """Called when a process ends: its pending appends may still reach the disk."""
         for deletions in self._deletions.values():
             for deletion in deletions:
                 deletion.is_owed &= deletion.node is not node
 
     def assigned(self, node: "Node", partition: int) -> None:
-        """It has belonged to another, which has the last word on what it has not gone on with."""
+        """Called when a partition changes its owner; the other node may have removed more."""
         for deletion in self._deletions[partition]:
             deletion.is_owed &= deletion.node is not node
 
     def loaded(self, node: "Node", partition: int) -> None:
-        """A new tenure; of another node or life than the deletion's, it knows nothing of it."""
+        """Called for a new tenure; another node or process does not know the deletion."""
         for deletion in self._deletions[partition]:
             if deletion.until == math.inf and not (deletion.is_owed and deletion.node is node):
                 deletion.is_owed, deletion.until = False, self._ledgers[partition].length
 
     def settled(self, node: "Node", partition: int) -> None:
-        """The node is idle, serves the partition, and its log has done all there was to do."""
+        """Called when the node and its log are idle: the deletion must be complete."""
         for deletion in self._deletions[partition]:
             if deletion.is_owed and deletion.node is node:
                 ledger = self._ledgers[partition].read()
@@ -111,7 +111,7 @@ class Retention:
             self._jumped[node] += ms
 
     def swept(self, node: "Node", skipped: int) -> None:
-        """The sweeper has looked at the clock; `skipped` is what its counter has risen by."""
+        """Check a sweep; `skipped` is the increase of its counter."""
         jumped, self._jumped[node] = self._jumped[node], 0
         if skipped != (abs(jumped) > LONGEST_CLOCK_JUMP_MS):
             what = "left out" if skipped else "made"
@@ -120,7 +120,7 @@ class Retention:
     # --- what went ---
 
     def erased(self, partition: int, erasure: Erasure) -> None:
-        """Who may have removed an offset."""
+        """Check that an offset was allowed to be removed."""
         group, topic, _ = erasure.place
         asked = any(mark > erasure.committed_at for mark in self._asked[group].values())
         if asked or self._is_gone(partition, topic, erasure.committed_at):

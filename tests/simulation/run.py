@@ -1,47 +1,47 @@
-"""Plays a script to its end, and tells the story of one that breaks a rule."""
+"""Runs a script to its end, and reports the steps of one that breaks a rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.simulation.script import Script, script_of
-from tests.simulation.world import Broken, World
+from tests.simulation.simulator import Broken, Simulator
 
 ATTEMPTS = 400
-"""Worlds that shrinking may try."""
+"""The number of scripts that shrinking may try."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a script."""
+    """The result of running a script."""
 
     script: Script
     broken: str
     """The first rule that was broken; "" if none was."""
     played: int
-    """How many steps were played."""
-    story: Sequence[str]
+    """The number of steps that were run."""
+    report: Sequence[str]
     transcript: Sequence[str]
 
 
 def play(script: Script, *, telling: bool = False, transcript: bool = False) -> Outcome:
-    """Play all steps, let the world settle, and cut the power once more."""
-    world = World(script.setup, telling=telling)
-    world.judge.keeps_transcript = transcript
+    """Run all steps, let the groups settle, and cut the power once more."""
+    simulator = Simulator(script.setup, telling=telling)
+    simulator.checker.keeps_transcript = transcript
     played, broken = 0, ""
-    with world:
+    with simulator:
         try:
             for step in script.steps:
                 played += 1
-                world.play(step)
-            world.settle()
-            world.restart_all()
+                simulator.play(step)
+            simulator.settle()
+            simulator.restart_all()
         except Broken as error:
             broken = str(error)
-    return Outcome(script, broken, played, world.story, world.judge.transcript)
+    return Outcome(script, broken, played, simulator.steps, simulator.checker.transcript)
 
 
 def shrink(outcome: Outcome) -> Outcome:
-    """A shorter script that breaks a rule, too: ever smaller parts are left out."""
+    """Find a shorter script that breaks a rule, by leaving out ever smaller parts."""
     best = Script(outcome.script.setup, outcome.script.steps[: outcome.played])
     attempts, size = ATTEMPTS, max(len(best.steps) // 2, 1)
     while size and attempts > 0:
@@ -58,13 +58,13 @@ def shrink(outcome: Outcome) -> Outcome:
 
 
 def report(seed: int) -> str:
-    """The story of a seed that breaks a rule, as short as it was found to be."""
+    """Report the shortest failing script found for a seed."""
     shortest = shrink(play(script_of(seed)))
     lines = [
         f"seed {seed} breaks a rule: {shortest.broken}",
         f"{shortest.script.setup}",
-        f"the story in {len(shortest.script.steps)} steps:",
-        *shortest.story,
-        f"again: python -m tests.simulation --seed {seed}",
+        f"the shortest failing script found has {len(shortest.script.steps)} steps:",
+        *shortest.report,
+        f"To repeat it: python -m tests.simulation --seed {seed}",
     ]
     return "\n".join(lines)

@@ -1,8 +1,7 @@
-"""Scripts: what happens in a world, as a list of steps that can be cut anywhere.
+"""Scripts: lists of steps for the simulator, of which every part is a valid script.
 
-A step names what happens and two numbers that say to whom and how, taken modulo what there is,
-so that every step means something in every world and any part of a script is a script. A seed
-makes a setup and a script; what is found is shrunk by leaving steps out.
+A step has an action and two numbers, which select its target and variant modulo the number of
+candidates. A seed yields a setup and a script; a failing script is shrunk by leaving steps out.
 """
 
 import random
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 
 class Act(Enum):
-    """What can happen, in the words of the story."""
+    """The kinds of steps, with their descriptions in reports."""
 
     DELIVER = "a message arrives"
     RUN = "a callback runs"
@@ -36,7 +35,7 @@ class Act(Enum):
 
 
 class Step(NamedTuple):
-    """One thing that happens; `who` and `how` are taken modulo what there is."""
+    """One step; `who` and `how` are taken modulo the number of candidates."""
 
     act: Act
     who: int = 0
@@ -45,7 +44,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The world before the first step."""
+    """The configuration before the first step."""
 
     nodes: int = 1
     partitions: int = 1
@@ -55,15 +54,15 @@ class Setup:
     group_max_size: int = 2_147_483_647
     retention_ms: int = 60_000
     open_transactions: bool = False
-    """Whether the logs begin with what Kafka's transactions have left; see `history.py`."""
+    """Whether the logs begin with records of Kafka's transactions; see `history.py`."""
     late_news: bool = False
-    """Nodes hardly ever learn that they have lost a partition until they ask the log."""
+    """Nodes rarely learn that they have lost a partition before a request to the log fails."""
     mailbox: bool = False
     """Every event goes through the mailbox; else turns run inline where they can."""
     lockstep: bool = False
-    """Whatever is ready runs after every step, so that both ways can be compared."""
+    """All ready callbacks run after every step, so that both modes can be compared."""
     kinds: tuple[int, ...] = (0, 0, 0)
-    """What kind of consumers there are from the beginning: arguments of `habits_of`."""
+    """The kinds of the first consumers: arguments of `kind_of`."""
 
 
 _WORK = {
@@ -87,7 +86,7 @@ _SERVER_FAULTS = {
     Act.WALL: 1,
     Act.TOPIC: 1,
 }
-MOODS: dict[str, dict[Act, int]] = {
+PROFILES: dict[str, dict[Act, int]] = {
     "calm": _WORK,
     "bad clients": {**_WORK, **_CLIENT_FAULTS},
     "bad servers": {**_WORK, **_SERVER_FAULTS},
@@ -101,14 +100,14 @@ STEPS = 250
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A setup and what happens; equal scripts have equal outcomes."""
+    """A setup and its steps; equal scripts have equal outcomes."""
 
     setup: Setup
     steps: list[Step] = field(repr=False)
 
 
 def setup_of(chance: random.Random) -> Setup:
-    """A world, mostly small."""
+    """A random setup, mostly small."""
     return Setup(
         nodes=chance.choice((1, 2)),
         partitions=chance.choice((1, 1, 2)),
@@ -125,10 +124,10 @@ def setup_of(chance: random.Random) -> Setup:
 
 
 def script_of(seed: int, steps: int = STEPS) -> Script:
-    """The world and the story of one integer."""
+    """The setup and steps of a seed."""
     chance = random.Random(seed)
     setup = setup_of(chance)
-    weights = MOODS[chance.choice(list(MOODS))]
+    weights = PROFILES[chance.choice(list(PROFILES))]
     acts = chance.choices(list(weights), list(weights.values()), k=steps)
     return Script(
         setup, [Step(act, chance.randrange(1_000), chance.randrange(10_000)) for act in acts]

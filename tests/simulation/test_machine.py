@@ -1,4 +1,4 @@
-"""Hypothesis plays: it chooses the steps, and shrinks what breaks a rule to a short story."""
+"""Hypothesis chooses the steps of the simulator and shrinks those that break a rule."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.script import Act, Setup, Step
-from tests.simulation.world import Broken, World
+from tests.simulation.simulator import Broken, Simulator
 
 NUMBERS = st.integers(0, 9_999)
 ORDINARY = (Act.DELIVER, Act.RUN, Act.IDLE, Act.DISK, Act.NUDGE)
@@ -22,9 +22,9 @@ FAULTS = tuple(act for act in Act if act not in (*ORDINARY, Act.TIME, Act.LIVE, 
 
 
 class CoordinatorMachine(RuleBasedStateMachine):
-    """One world; a failing example prints the steps that led there."""
+    """One simulator; a failing example prints its steps."""
 
-    world: World | None = None
+    simulator: Simulator | None = None
 
     @initialize(
         nodes=st.integers(1, 2),
@@ -41,7 +41,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
             mailbox=mailbox,
             kinds=tuple(kinds),
         )
-        self.world = World(setup, telling=True).__enter__()
+        self.simulator = Simulator(setup, telling=True).__enter__()
 
     @rule(act=st.sampled_from(ORDINARY), who=NUMBERS, how=NUMBERS)
     def something_ordinary_happens(self, act: Act, who: int, how: int) -> None:
@@ -60,26 +60,26 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self._play(act, who, how)
 
     def teardown(self) -> None:
-        if self.world is None:
+        if self.simulator is None:
             return
-        world, self.world = self.world, None
+        simulator, self.simulator = self.simulator, None
         try:
-            if not world.judge.broken:
-                self._tell_if_broken(world, world.settle)
-                self._tell_if_broken(world, world.restart_all)
+            if not simulator.checker.broken:
+                self._tell_if_broken(simulator, simulator.settle)
+                self._tell_if_broken(simulator, simulator.restart_all)
         finally:
-            world.__exit__(None, None, None)
+            simulator.__exit__(None, None, None)
 
     def _play(self, act: Act, who: int, how: int) -> None:
-        world = self.world
-        assert world is not None
-        self._tell_if_broken(world, lambda: world.play(Step(act, who, how)))
+        simulator = self.simulator
+        assert simulator is not None
+        self._tell_if_broken(simulator, lambda: simulator.play(Step(act, who, how)))
 
-    def _tell_if_broken(self, world: World, step: Callable[[], None]) -> None:
+    def _tell_if_broken(self, simulator: Simulator, step: Callable[[], None]) -> None:
         try:
             step()
         except Broken as broken:
-            raise AssertionError("\n".join([str(broken), *world.story])) from None
+            raise AssertionError("\n".join([str(broken), *simulator.steps])) from None
 
 
 SETTINGS = settings(
@@ -98,7 +98,7 @@ class TestCoordinatorMachine(CoordinatorMachine.TestCase):  # type: ignore[misc,
 
 
 @pytest.mark.sim
-def test_the_machine_finds_a_planted_bug_and_tells_the_story() -> None:
+def test_the_machine_finds_a_planted_bug_and_prints_the_steps() -> None:
     bug = next(m for m in MUTANTS if m.name == "replies are not held")
     short = settings(SETTINGS, phases=[Phase.generate])
     with bug.plant(), pytest.raises(AssertionError, match=r"(?s)consumer-0 arrives.*BROKEN"):

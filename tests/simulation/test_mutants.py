@@ -16,7 +16,7 @@ def test_planted_bug_is_found(bug: Mutant) -> None:
     assert "TypeError" not in found[1].broken, "it does not fit the function that it replaces"
 
 
-def test_story_of_a_planted_bug_is_short_and_still_breaks_the_rule() -> None:
+def test_the_shrunk_script_of_a_planted_bug_is_short_and_still_breaks_the_rule() -> None:
     bug = next(m for m in MUTANTS if m.name == "replies are not held")
     found = caught(bug)
     assert found is not None
@@ -24,5 +24,5 @@ def test_story_of_a_planted_bug_is_short_and_still_breaks_the_rule() -> None:
         shortest = shrink(found[1])
     assert shortest.broken
     assert len(shortest.script.steps) <= 20
-    assert any("BROKEN" in line for line in shortest.story)
+    assert any("BROKEN" in line for line in shortest.report)
     assert not play(script_of(found[0])).broken

@@ -37,15 +37,15 @@ def lockstep(script: Script, *, mailbox: bool) -> Script:
 
 def by_speaker(transcript: Sequence[str]) -> dict[str, list[str]]:
     """What each client heard and each group was said to have done; between them, any order."""
-    heard: dict[str, list[str]] = {}
+    on_response: dict[str, list[str]] = {}
     for line in transcript:
         if "observes Refused" in line:
             # Whoever was refused has heard it; who is named for several at once is not settled.
             continue
         speaker = re.search(r" of (\S+ in \S+):|(observes \w+)", line)
         assert speaker is not None
-        heard.setdefault(speaker[0], []).append(line)
-    return heard
+        on_response.setdefault(speaker[0], []).append(line)
+    return on_response
 
 
 def test_inline_turns_and_the_mailbox_give_the_same_answers() -> None:

@@ -16,7 +16,7 @@ from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.journal_format import HEADER_BYTES
 from coordinator_server.storage.segments.journal_replay import replay_all
 from coordinator_server.storage.segments.log import SegmentLog
-from tests.support.power import SimulatedDisk
+from tests.support.simulated_disk import SimulatedDisk
 
 DATA = Path("/data")
 NAMES = ("__consumer_offsets-0", "orders-0", "orders-1")

@@ -12,7 +12,7 @@ from coordinator_server.storage.segments.flusher import FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
 from tests.storage.conftest import SegmentRig
 from tests.support.appending import appended
-from tests.support.compacted import records_of
+from tests.support.compacted_logs import records_of
 
 KEYS, COMMITS, PER_REQUEST = 1_000, 1_000_000, 500
 SEGMENT_BYTES = 1_000_000

@@ -16,9 +16,9 @@ from coordinator_server.storage.segments.journal_format import HEADER_BYTES
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.partition import TopicPartitionLog
 from coordinator_server.topics.searches import Searches
-from tests.support.kept_back import DATA, simulated_disk
-from tests.support.power import SimulatedDisk
+from tests.support.journaled_logs import DATA, simulated_disk
 from tests.support.records import numbers, record
+from tests.support.simulated_disk import SimulatedDisk
 
 BROKEN = OSError(5, "Input/output error")
 CAPACITY = HEADER_BYTES + 6_000

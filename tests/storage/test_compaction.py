@@ -13,17 +13,17 @@ from coordinator_protocol.history import RebalanceHistoryKey, encode_history_key
 from coordinator_protocol.records import OffsetCommitKey, encode_key
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.compact import CompactionCancelled, compact
-from tests.support.compacted import (
+from tests.support.compacted_logs import (
     RETENTION_MS,
     NoPace,
     PowerLost,
     Step,
-    a_disk,
     clean,
     close_while_compacting,
     open_log,
     record,
     records_of,
+    simulated_disk,
     state_of,
     write,
 )
@@ -55,7 +55,7 @@ HISTORIES = st.lists(st.one_of(PLAIN, st.lists(st.one_of(PENDING, MARKER), max_s
 def test_a_load_sees_the_same_before_and_after(
     before: list[list[Step]], after: list[list[Step]], times: list[int]
 ) -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     log = open_log(disk)
     for history in (before, after):
         write(log, history)
@@ -77,7 +77,7 @@ def test_a_load_sees_the_same_before_and_after(
 def test_power_lost_at_any_operation_loses_nothing_and_brings_nothing_back(
     history: list[list[Step]], operations: int, now: int, random: Random
 ) -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     log = open_log(disk)
     write(log, history * 2)
     state, end = state_of(log), log.end_offset
@@ -120,7 +120,7 @@ def test_every_operation_of_a_compaction_may_be_the_last() -> None:
     history = [*alive, *COMMITS, *deleted, *([[("commit", 9, 0)]] * 20)]
     performed: list[str] = []
     for last in range(10_000):
-        disk = a_disk()
+        disk = simulated_disk()
         log = open_log(disk)
         write(log, history)
         clean(log)
@@ -148,7 +148,7 @@ def test_every_operation_of_a_compaction_may_be_the_last() -> None:
 @pytest.mark.parametrize("operation", ["open", "append", "sync", "rename", "sync_directory"])
 def test_an_error_of_the_disk_ends_the_compaction_and_not_the_log(operation: str) -> None:
     for number in range(3):
-        disk = a_disk()
+        disk = simulated_disk()
         log = open_log(disk)
         write(log, COMMITS)
         state = state_of(log)
@@ -171,7 +171,7 @@ def test_an_error_of_the_disk_ends_the_compaction_and_not_the_log(operation: str
 
 
 def test_tombstones_stay_for_the_retention_and_then_go() -> None:
-    log = open_log(a_disk())
+    log = open_log(simulated_disk())
     write(log, [[("commit", 0, 0)], [("tombstone", 0, 0)], *([[("commit", 1, 0)]] * 40)])
     deleted = encode_key(OffsetCommitKey("group", "topic", 0))
 
@@ -187,7 +187,7 @@ def test_tombstones_stay_for_the_retention_and_then_go() -> None:
 
 
 def test_what_a_transaction_names_stays_as_it_is() -> None:
-    log = open_log(a_disk())
+    log = open_log(simulated_disk())
     write(log, [[("commit", 0, 0)], [("pending", 0, 1)], [("tombstone", 0, 0)]])
     write(log, [[("commits", 0, 1)], *([[("commit", 1, 0)]] * 40)])
     before = records_of(log)
@@ -199,7 +199,7 @@ def test_what_a_transaction_names_stays_as_it_is() -> None:
 
 
 def test_records_without_a_key_or_of_unknown_types_are_kept_by_key() -> None:
-    log = open_log(a_disk())
+    log = open_log(simulated_disk())
     for number in range(40):
         log.append(build_batch([LogRecord(None, b"%d" % number, 1)]))
         log.append(build_batch([LogRecord(b"\0\x63unknown", b"%d" % number, 1)]))
@@ -212,7 +212,7 @@ def test_records_without_a_key_or_of_unknown_types_are_kept_by_key() -> None:
 
 
 def test_the_end_of_every_segment_can_be_read_from_its_file() -> None:
-    log = open_log(a_disk())
+    log = open_log(simulated_disk())
     write(log, COMMITS)
     clean(log)
     for segment, following in pairwise([*log.closed_segments(), log._segments.active]):
@@ -221,7 +221,7 @@ def test_the_end_of_every_segment_can_be_read_from_its_file() -> None:
 
 
 def test_a_reader_goes_on_over_a_compaction() -> None:
-    log = open_log(a_disk())
+    log = open_log(simulated_disk())
     write(log, COMMITS)
     everything = records_of(log)
     batches = log.batches()
@@ -234,7 +234,7 @@ def test_a_reader_goes_on_over_a_compaction() -> None:
 
 @pytest.mark.parametrize("steps", [0, 1, 50, 70, 100])
 def test_an_abandoned_compaction_leaves_nothing_behind(steps: int) -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     log = open_log(disk)
     write(log, COMMITS)
     state = state_of(log)
@@ -245,13 +245,13 @@ def test_an_abandoned_compaction_leaves_nothing_behind(steps: int) -> None:
 
 
 def test_a_log_is_closed_only_when_its_compaction_has_given_up() -> None:
-    log = open_log(a_disk())
+    log = open_log(simulated_disk())
     write(log, COMMITS)
     assert close_while_compacting(log) == ["compaction", "closed"]
 
 
 def test_a_pass_ends_behind_the_segment_with_too_many_keys_and_the_next_goes_on() -> None:
-    log = open_log(a_disk())
+    log = open_log(simulated_disk())
     write(log, COMMITS)
     state = state_of(log)
     closed = log.dirty_bytes
@@ -271,7 +271,7 @@ def test_a_pass_ends_behind_the_segment_with_too_many_keys_and_the_next_goes_on(
 
 def test_the_last_batch_of_a_producer_stays_even_if_nothing_of_it_does() -> None:
     """A broker reads the producer's last sequence number from it (kafka.log.Cleaner)."""
-    log = open_log(a_disk())
+    log = open_log(simulated_disk())
     for number in range(30):
         made = record(("commit", 0, 0), number)
         made.producer_id, made.producer_epoch = number % 2, 0
@@ -289,7 +289,7 @@ def test_the_last_batch_of_a_producer_stays_even_if_nothing_of_it_does() -> None
 
 
 def test_every_rebalance_of_the_history_stays_until_its_own_tombstone() -> None:
-    log = open_log(a_disk())
+    log = open_log(simulated_disk())
     for number in range(30):
         key = encode_history_key(RebalanceHistoryKey("group", number, 0))
         log.append(build_batch([record(("commit", 0, 0), number), LogRecord(key, b"story", 1)]))

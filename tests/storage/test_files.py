@@ -7,7 +7,7 @@ import pytest
 
 from coordinator_server.storage.segments.checkpoint import RecoveryPoints
 from coordinator_server.storage.segments.files import SYSTEM_FILES
-from tests.support.power import Inode, SimulatedDisk
+from tests.support.simulated_disk import Inode, SimulatedDisk
 
 
 def test_a_file_is_on_disk_before_it_gets_its_name_and_the_name_before_it_counts(

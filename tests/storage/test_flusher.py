@@ -10,8 +10,8 @@ import pytest
 from coordinator_protocol.batch import build_batch
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
-from tests.support.power import SimulatedDisk
 from tests.support.records import record
+from tests.support.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture

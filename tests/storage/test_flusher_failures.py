@@ -13,7 +13,7 @@ from coordinator_server.storage.segments.flush_waiter import FlushWaiter
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.threads import DiskThreads, start_thread
-from tests.support.kept_back import append, found, journal_on, log_on, simulated_disk
+from tests.support.journaled_logs import append, found, journal_on, log_on, simulated_disk
 
 pytestmark = pytest.mark.interpreted
 

@@ -20,8 +20,8 @@ from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.directory import DataDirectory
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.catalog import TopicCatalog, to_base64
-from tests.support.api import CountedIds
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
+from tests.support.fake_services import CountedIds
 
 WALL = 1_700_000_000_000
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABw"

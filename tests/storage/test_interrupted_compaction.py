@@ -11,18 +11,18 @@ import pytest
 from coordinator_protocol.batch import read_header
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.log import SegmentLog
-from tests.support.compacted import (
+from tests.support.compacted_logs import (
     DIRECTORY,
     RETENTION_MS,
     PowerLost,
     Step,
-    a_disk,
     clean,
     open_log,
+    simulated_disk,
     state_of,
     write,
 )
-from tests.support.power import SimulatedDisk, SimulatedFile
+from tests.support.simulated_disk import SimulatedDisk, SimulatedFile
 
 SEEDS = range(12)
 
@@ -104,7 +104,7 @@ def test_a_sync_that_is_left_out_is_noticed(left_out: str) -> None:
 
 def test_an_old_cleaned_file_does_not_undo_a_later_compaction() -> None:
     """Beside it Kafka's rule takes the swap file for half of a split."""
-    disk = a_disk()
+    disk = simulated_disk()
     log = several_small_segments(disk)
     state = state_of(log)
     log.close()
@@ -152,7 +152,7 @@ def swapped(disk: SimulatedDisk) -> tuple[object, int, Path]:
 
 
 def test_a_stale_cleaned_file_behind_a_swap_file_leaves_the_swap_file_in_force() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     state, segments, swap = swapped(disk)
     disk.open(swap.with_name("00000000000000009999.log.cleaned")).append(b"unfinished")
     log = open_log(disk)
@@ -162,7 +162,7 @@ def test_a_stale_cleaned_file_behind_a_swap_file_leaves_the_swap_file_in_force()
 
 
 def test_a_stale_cleaned_file_before_a_swap_file_undoes_it_while_the_old_ones_are_there() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     state, segments, swap = swapped(disk)
     disk.open(swap.with_name("00000000000000000000.log.cleaned")).append(b"unfinished")
     log = open_log(disk)
@@ -171,7 +171,7 @@ def test_a_stale_cleaned_file_before_a_swap_file_undoes_it_while_the_old_ones_ar
 
 
 def test_a_swap_file_that_is_not_whole_stops_the_log_and_is_named() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     _, _, swap = swapped(disk)
     inode = disk.names_now[swap]
     assert inode is not None
@@ -182,7 +182,7 @@ def test_a_swap_file_that_is_not_whole_stops_the_log_and_is_named() -> None:
 
 def test_tombstones_keep_their_time_over_interruptions() -> None:
     """The delete horizon is in the batch, so a pass that is repeated does not begin it anew."""
-    disk = a_disk()
+    disk = simulated_disk()
     log = several_small_segments(disk)
     clean(log, 5_000)
     again = open_log(disk)

@@ -21,7 +21,7 @@ from coordinator_server.storage.segments.journal_format import (
 )
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.recovery import Recovery
-from tests.support.kept_back import DATA, simulated_disk
+from tests.support.journaled_logs import DATA, simulated_disk
 from tests.support.records import numbers, record
 
 NAMES = [f"__consumer_offsets-{number}" for number in range(4)]

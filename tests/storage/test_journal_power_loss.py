@@ -21,7 +21,7 @@ from coordinator_server.storage.segments.segment import Segment
 from coordinator_server.storage.segments.segment_writer import SegmentWriter
 from tests.storage import journal_stories
 from tests.storage.journal_stories import play
-from tests.support.power import SimulatedBlockFile
+from tests.support.simulated_disk import SimulatedBlockFile
 
 pytestmark = pytest.mark.interpreted
 

@@ -15,7 +15,7 @@ from coordinator_server.storage.segments.journal_replay import replay_all
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.segment import Segment
 from coordinator_server.storage.segments.segment_writer import SegmentWriter
-from tests.support.kept_back import (
+from tests.support.journaled_logs import (
     DATA,
     append,
     found,
@@ -24,7 +24,7 @@ from tests.support.kept_back import (
     simulated_disk,
     written,
 )
-from tests.support.power import SimulatedDisk
+from tests.support.simulated_disk import SimulatedDisk
 
 BROKEN = OSError(5, "Input/output error")
 FULL = OSError(28, "No space left on device")

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from coordinator_server.storage.segments.flusher import FlushPolicy
-from tests.support.appender import PARTITIONS, open_storage
+from tests.support.appending_process import PARTITIONS, open_storage
 from tests.support.records import loaded, numbers
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +17,14 @@ ROUNDS = 3
 
 def killed_writer(data: Path, first: int, after: int, policy: FlushPolicy) -> list[int]:
     """What a writer acknowledged before it was killed, which is after so many records or more."""
-    command = [sys.executable, "-m", "tests.support.appender", str(data), str(first), policy]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.appending_process",
+        str(data),
+        str(first),
+        policy,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
         assert writer.stdout is not None
         lines = [writer.stdout.readline() for _ in range(after)]

@@ -10,8 +10,8 @@ from coordinator_server.storage.segments.adaptive_linger import FEWEST, MOST, Ad
 from coordinator_server.storage.segments.flusher import Flusher
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
-from tests.support.power import SimulatedDisk
 from tests.support.records import record
+from tests.support.simulated_disk import SimulatedDisk
 
 DATA = Path("/data")
 NEVER = 3_600

@@ -29,7 +29,7 @@ from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.topics.catalog import TopicCatalog
 from coordinator_server.topics.directories import PartitionDirectories
-from tests.support.api import CountedIds
+from tests.support.fake_services import CountedIds
 
 WALL = 1_700_000_000_000
 FIRST = "00000000000000000000.log"

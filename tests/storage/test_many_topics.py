@@ -68,7 +68,7 @@ def await_http(server: ServerProcess) -> None:
 @pytest.mark.parametrize("policy", ["commit", "os"])
 def test_more_partitions_than_files_may_be_open_harm_no_group(tmp_path: Path, policy: str) -> None:
     settings = {"log.journal.bytes": "65536", "log.flush": policy}
-    program = ("tests.support.few_files", str(LIMIT))
+    program = ("tests.support.limited_open_files", str(LIMIT))
     with ServerProcess(tmp_path, settings, program) as server:
         create_topic(server.bootstrap, "many", PARTITIONS)
         with RawConnection(server.bootstrap, timeout=60) as client:
@@ -91,7 +91,7 @@ def test_more_partitions_than_files_may_be_open_harm_no_group(tmp_path: Path, po
 def test_half_sent_http_requests_take_no_file_that_groups_need(
     tmp_path: Path, workers: str
 ) -> None:
-    program = ("tests.support.few_files", str(LIMIT))
+    program = ("tests.support.limited_open_files", str(LIMIT))
     with (
         ServerProcess(tmp_path, {"workers": workers}, program) as server,
         contextlib.ExitStack() as open_ones,
@@ -114,7 +114,7 @@ def test_half_sent_http_requests_take_no_file_that_groups_need(
 
 
 def test_too_few_files_are_an_error_that_says_how_many_are_needed(tmp_path: Path) -> None:
-    server = ServerProcess(tmp_path, {}, ("tests.support.few_files", "64"))
+    server = ServerProcess(tmp_path, {}, ("tests.support.limited_open_files", "64"))
     with pytest.raises(RuntimeError, match="did not start"):
         server.start(10)
     assert "the process may open 64 files but needs at least 184" in server.log_text()

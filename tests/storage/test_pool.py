@@ -10,7 +10,7 @@ from coordinator_server.server.descriptors import SPARE_FILES, file_budget
 from coordinator_server.storage.segments.files import File
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.pool import DescriptorPool, PooledFiles, ReservedFiles
-from tests.support.kept_back import append, found
+from tests.support.journaled_logs import append, found
 from tests.support.watched_files import WatchedFiles
 
 PATIENCE = 30

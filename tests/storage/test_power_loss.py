@@ -13,7 +13,7 @@ from coordinator_protocol.batch_records import read_records
 from coordinator_server.storage.base import CorruptLog
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.segment import Segment
-from tests.support.power import SimulatedDisk
+from tests.support.simulated_disk import SimulatedDisk
 
 DIRECTORY = Path("/data/__consumer_offsets-0")
 SEGMENT_BYTES = 3_000

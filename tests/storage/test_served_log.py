@@ -28,9 +28,9 @@ from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.storage import SegmentPartitionLog, SegmentStorage
 from coordinator_server.topics.service import FetchPart, FetchWant, Topics
-from tests.support.api import FakeCall, fake_services
 from tests.support.appending import appended
 from tests.support.data_plane import make_topics
+from tests.support.fake_services import FakeCall, fake_services
 
 TOPIC = "__consumer_offsets"
 MIB = 1 << 20

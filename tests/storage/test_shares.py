@@ -30,7 +30,7 @@ from coordinator_server.storage.segments.shares import (
     await_nobody,
     take_over,
 )
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
 from tests.support.records import numbers, record
 
 HOLD = """

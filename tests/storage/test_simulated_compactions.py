@@ -7,12 +7,19 @@ from coordinator_server.storage.segments.compact import compact
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.segment import file_name
-from tests.support.compacted import NoPace
-from tests.support.simulated_log import DATA, DIRECTORY, a_disk, append_five, append_one, write
+from tests.support.compacted_logs import NoPace
+from tests.support.simulated_log import (
+    DATA,
+    DIRECTORY,
+    append_five,
+    append_one,
+    simulated_disk,
+    write,
+)
 
 
 def test_compaction_drops_nothing_for_records_that_may_still_be_cut() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     journal = Journal(DATA, files=disk)
     log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100, journal=journal)
     append_one(log, b"acknowledged")
@@ -27,7 +34,7 @@ def test_compaction_drops_nothing_for_records_that_may_still_be_cut() -> None:
 
 
 def test_a_failed_sync_cuts_nothing_for_which_a_compaction_has_dropped_records() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100)
     for value in (b"first", b"second", b"active"):
         append_one(log, value)
@@ -41,7 +48,7 @@ def test_a_failed_sync_cuts_nothing_for_which_a_compaction_has_dropped_records()
 
 
 def test_a_compaction_does_not_hide_that_a_segment_is_missing() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100)
     append_five(log)
     log.close()

@@ -26,8 +26,15 @@ from coordinator_server.storage.segments.log import SegmentLog
 from coordinator_server.storage.segments.log_identity import PARTITION_METADATA
 from coordinator_server.storage.segments.storage import SegmentStorage
 from tests.simulation.storage.process import TOPIC_ID, HeldDirectory
-from tests.support.power import SimulatedDisk
-from tests.support.simulated_log import DATA, DIRECTORY, a_disk, append_five, append_one, write
+from tests.support.simulated_disk import SimulatedDisk
+from tests.support.simulated_log import (
+    DATA,
+    DIRECTORY,
+    append_five,
+    append_one,
+    simulated_disk,
+    write,
+)
 
 if TYPE_CHECKING:
     from coordinator_server.storage.segments.files import File
@@ -38,7 +45,7 @@ class Killed(BaseException):
 
 
 def test_a_journal_file_of_a_killed_process_is_found_after_a_power_loss() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     # An empty log would have the names in the data directory synced when it is opened.
     log = SegmentLog(DIRECTORY, files=disk)
     append_one(log, b"there before")
@@ -67,7 +74,7 @@ def test_a_journal_file_of_a_killed_process_is_found_after_a_power_loss() -> Non
 
 
 def test_a_log_that_cannot_be_opened_leaves_no_file_open() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100)
     for number in range(5):
         append_one(log, b"%d" % number)
@@ -93,7 +100,7 @@ def test_a_log_that_cannot_be_opened_leaves_no_file_open() -> None:
 
 
 async def test_a_tenure_that_ends_while_its_sync_fails_leaves_no_unseen_error() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     flusher = Flusher(FlushPolicy.COMMIT)
     storage = SegmentStorage(
         HeldDirectory(1),
@@ -121,7 +128,7 @@ async def test_a_tenure_that_ends_while_its_sync_fails_leaves_no_unseen_error() 
 
 
 def test_power_loss_while_segments_are_cut_off_leaves_no_gap() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100)
     for number in range(6):
         append_one(log, b"%d" % number)
@@ -138,7 +145,7 @@ def test_power_loss_while_segments_are_cut_off_leaves_no_gap() -> None:
 
 
 def a_disk_where_the_second_segment_may_lack_a_durable_name() -> SimulatedDisk:
-    disk = a_disk()
+    disk = simulated_disk()
     journal = Journal(DATA, files=disk)
     log = SegmentLog(DIRECTORY, files=disk, segment_bytes=100, journal=journal)
     for value in (b"first", b"second"):
@@ -186,7 +193,7 @@ def test_a_segment_that_a_killed_recovery_has_filled_has_a_durable_name() -> Non
 
 
 def test_records_that_a_killed_process_has_cut_stay_away_after_a_power_loss() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     log = SegmentLog(DIRECTORY, files=disk)
     append_one(log, b"cut")
     log.sync()
@@ -214,7 +221,7 @@ def check_has_five(disk: SimulatedDisk) -> None:
 
 
 def test_found_records_whose_sync_has_failed_are_durable_at_the_next_attempt() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     log = SegmentLog(DIRECTORY, files=disk)
     append_five(log)
     log.write_out()
@@ -231,7 +238,7 @@ def test_found_records_whose_sync_has_failed_are_durable_at_the_next_attempt() -
 
 
 def test_found_records_whose_sync_failed_in_a_killed_process_are_durable() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     log = SegmentLog(DIRECTORY, files=disk)
     append_five(log)
     disk.fail("sync", OSError(5, "Input/output error"))
@@ -243,7 +250,7 @@ def test_found_records_whose_sync_failed_in_a_killed_process_are_durable() -> No
 
 
 def test_records_whose_sync_failed_at_the_end_are_durable_when_opened_again() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     journal = Journal(DATA, writes=False, files=disk)
     log = SegmentLog(DIRECTORY, files=disk, journal=journal)
     append_one(log, b"0")
@@ -259,7 +266,7 @@ def test_records_whose_sync_failed_at_the_end_are_durable_when_opened_again() ->
 
 
 def test_a_log_that_was_closed_is_not_written_again_when_it_is_opened() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     journal = Journal(DATA, files=disk)
     log = SegmentLog(DIRECTORY, files=disk, journal=journal)
     append_five(log)
@@ -271,7 +278,7 @@ def test_a_log_that_was_closed_is_not_written_again_when_it_is_opened() -> None:
 
 
 def test_a_file_of_the_journal_that_was_shorter_than_its_header_keeps_that() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     path = DATA / ".coordinator-journal-0"
     short = JournalFile(path, 0, disk.open_block(path), 100, NO_HEADER)
     header = Header(1, is_synced=True, seed=7, boot=b"1" * 16)
@@ -283,7 +290,7 @@ def test_a_file_of_the_journal_that_was_shorter_than_its_header_keeps_that() -> 
 
 
 def test_a_file_of_the_journal_that_may_be_named_in_the_manifest_stays() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     journal = Journal(DATA, files=disk)
     log = SegmentLog(DIRECTORY, files=disk, journal=journal)
     replace = disk.replace
@@ -309,7 +316,7 @@ def test_a_file_of_the_journal_that_may_be_named_in_the_manifest_stays() -> None
 
 @pytest.mark.interpreted
 def test_a_checkpoint_notes_no_recovery_point_of_a_log_that_is_deleted_meanwhile() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     journal = Journal(DATA, files=disk)
     mark(disk, b"old")
     log = SegmentLog(DIRECTORY, files=disk, journal=journal)
@@ -338,7 +345,7 @@ def mark(disk: SimulatedDisk, topic_id: bytes) -> None:
 
 @pytest.mark.interpreted
 def test_entries_that_a_freed_file_of_the_journal_led_up_to_were_cut_and_are_skipped() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     journal = Journal(DATA, files=disk, capacity=1)
     journal.begin_checkpoint = lambda: None  # type: ignore[method-assign]
     log = SegmentLog(DIRECTORY, files=disk, journal=journal)
@@ -360,7 +367,7 @@ def test_entries_that_a_freed_file_of_the_journal_led_up_to_were_cut_and_are_ski
 
 
 def test_a_log_that_was_closed_counts_for_the_journal_when_its_predecessor_is_removed() -> None:
-    disk = a_disk()
+    disk = simulated_disk()
     journal = Journal(DATA, files=disk, topic_ids=lambda _topic: "new")
     mark(disk, b"new")
     log = SegmentLog(DIRECTORY, files=disk, journal=journal)

@@ -7,8 +7,8 @@ import pytest
 
 from coordinator_server.storage.segments.background import WRITE_OUT_BYTES
 from coordinator_server.storage.segments.flusher import Flusher, FlushPolicy
-from tests.support.kept_back import append, journal_on, log_on, simulated_disk, written
-from tests.support.power import SimulatedDisk
+from tests.support.journaled_logs import append, journal_on, log_on, simulated_disk, written
+from tests.support.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture

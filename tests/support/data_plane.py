@@ -17,7 +17,7 @@ from coordinator_server.topics.catalog import TopicCatalog
 from coordinator_server.topics.directories import PartitionDirectories
 from coordinator_server.topics.service import FETCH_MAX_BYTES, FetchWant, Topics
 from coordinator_server.topics.validation import BatchRules
-from tests.support.api import NOW, CountedIds
+from tests.support.fake_services import NOW, CountedIds
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 OFFSETS_PARTITIONS = 3

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes a server of ours; and whether there is one on this machine."""
+"""Runs a real Prometheus that scrapes the server, where one is installed."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from typing import Any, Self
 import pytest
 import yaml
 
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
 from tools.ports import free_port
 
 CONFIG = ROOT / "docker" / "prometheus" / "prometheus.yml"

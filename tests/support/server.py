@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
 from tests.support.wire import RawConnection
 from tools.ports import free_port
 

@@ -6,13 +6,13 @@ from coordinator_protocol.batch import build_batch
 from coordinator_server.storage.base import LogRecord
 from coordinator_server.storage.segments.journal import Journal
 from coordinator_server.storage.segments.log import SegmentLog
-from tests.support.power import SimulatedDisk
+from tests.support.simulated_disk import SimulatedDisk
 
 DATA = Path("/data")
 DIRECTORY = DATA / "topic-0"
 
 
-def a_disk() -> SimulatedDisk:
+def simulated_disk() -> SimulatedDisk:
     disk = SimulatedDisk()
     disk.names_now[DATA] = disk.durable_names[DATA] = None
     return disk

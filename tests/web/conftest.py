@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright
 
-from tests.support.web import FakeSide, fake_side
+from tests.support.fake_http_server import FakeHttpServer, fake_http_server
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SETTLED_MS = 10_000
@@ -36,10 +36,10 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def side() -> AsyncIterator[FakeSide]:
+async def side() -> AsyncIterator[FakeHttpServer]:
     """A server with a story to show."""
-    async with fake_side() as side:
-        side.tell_the_story()
+    async with fake_http_server() as side:
+        side.add_rebalance_history()
         yield side
 
 
@@ -52,7 +52,7 @@ def troubles() -> Iterator[list[str]]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(browser: Browser, side: FakeSide, troubles: list[str]) -> AsyncIterator[Page]:
+async def page(browser: Browser, side: FakeHttpServer, troubles: list[str]) -> AsyncIterator[Page]:
     """A page of that server; errors of its scripts and requests elsewhere fail the test."""
     page = await browser.new_page(viewport={"width": 1280, "height": 800})
     yield watched(page, side.url, troubles)

@@ -25,7 +25,15 @@ from coordinator_server.group.rebalance_events import (
 from coordinator_server.observe.counters import ClientMemory
 from coordinator_server.observe.forms import rebalance_form
 from coordinator_server.observe.status import GroupSummary
-from tests.support.web import ALICE, BOB, CAROL, NOW, REFUSED, FakeSide, rebalance
+from tests.support.fake_http_server import (
+    ALICE,
+    BOB,
+    CAROL,
+    NOW,
+    REFUSED,
+    FakeHttpServer,
+    rebalance,
+)
 
 EVIL = '<img src=x onerror="alert(1)">'
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -33,7 +41,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 GROUP = "/#/groups/orders"
 
 
-async def show(page: Page, side: FakeSide, path: str = "/") -> None:
+async def show(page: Page, side: FakeHttpServer, path: str = "/") -> None:
     await page.goto(side.url + path)
     await page.wait_for_selector("main table")
 
@@ -51,7 +59,9 @@ async def rows(page: Page, table: str) -> list[list[str]]:
     return found
 
 
-async def test_groups_are_listed_with_state_and_last_reason(page: Page, side: FakeSide) -> None:
+async def test_groups_are_listed_with_state_and_last_reason(
+    page: Page, side: FakeHttpServer
+) -> None:
     await show(page, side)
     (row,) = await rows(page, "Groups")
     assert row[0] == "orders"
@@ -60,7 +70,7 @@ async def test_groups_are_listed_with_state_and_last_reason(page: Page, side: Fa
     await expect(page.locator("#findings li").first).to_contain_text("made group 'orders'")
 
 
-async def test_the_memory_for_client_data_is_told(page: Page, side: FakeSide) -> None:
+async def test_the_memory_for_client_data_is_told(page: Page, side: FakeHttpServer) -> None:
     await show(page, side)
     memory = page.locator("#memory")
     await expect(memory).to_have_text("Client data: 3.0 of 96 MiB")
@@ -70,7 +80,7 @@ async def test_the_memory_for_client_data_is_told(page: Page, side: FakeSide) ->
 
 
 async def test_a_time_beyond_the_calendar_is_shown_as_the_nearest(
-    page: Page, side: FakeSide
+    page: Page, side: FakeHttpServer
 ) -> None:
     await show(page, side)
     years = await page.evaluate(
@@ -84,7 +94,7 @@ async def test_a_time_beyond_the_calendar_is_shown_as_the_nearest(
     assert years == [["9999", "9999"], ["0001", "0001"], ["1970", "1970"], ["2023", "2023"]]
 
 
-async def test_the_list_is_searched_and_filtered_by_state(page: Page, side: FakeSide) -> None:
+async def test_the_list_is_searched_and_filtered_by_state(page: Page, side: FakeHttpServer) -> None:
     for name, state in (("billing", "Stable"), ("audit", "Empty")):
         side.status.summaries[name] = GroupSummary(name, state, "consumer", "range", 1, 1)
     await show(page, side)
@@ -95,7 +105,7 @@ async def test_the_list_is_searched_and_filtered_by_state(page: Page, side: Fake
     assert [row[0] for row in await rows(page, "Groups")] == ["audit"]
 
 
-async def test_a_long_list_is_shown_in_parts(page: Page, side: FakeSide) -> None:
+async def test_a_long_list_is_shown_in_parts(page: Page, side: FakeHttpServer) -> None:
     for number in range(250):
         name = f"g{number:03}"
         side.status.summaries[name] = GroupSummary(name, "Stable", "consumer", "range", 1, 1)
@@ -106,7 +116,7 @@ async def test_a_long_list_is_shown_in_parts(page: Page, side: FakeSide) -> None
 
 
 async def test_the_timeline_draws_every_generation_and_every_member(
-    page: Page, side: FakeSide
+    page: Page, side: FakeHttpServer
 ) -> None:
     await show(page, side, GROUP)
     columns = page.locator("svg.timeline .column")
@@ -127,7 +137,7 @@ async def test_the_timeline_draws_every_generation_and_every_member(
     assert await page.locator("svg.timeline .column.running").count() == 1
 
 
-async def test_the_table_under_the_picture_has_all_of_it(page: Page, side: FakeSide) -> None:
+async def test_the_table_under_the_picture_has_all_of_it(page: Page, side: FakeHttpServer) -> None:
     await show(page, side, GROUP)
     table = await rows(page, "Rebalances")
     changes = [row[1] for row in table]
@@ -160,7 +170,7 @@ def flapping() -> list[RebalanceEvent]:
 
 
 async def test_rebalances_that_are_alike_are_one_row_until_each_is_asked_for(
-    page: Page, side: FakeSide
+    page: Page, side: FakeHttpServer
 ) -> None:
     side.status.events = flapping()
     await show(page, side, GROUP)
@@ -186,7 +196,7 @@ async def test_rebalances_that_are_alike_are_one_row_until_each_is_asked_for(
     await expect(page.locator("svg.timeline .column.lit")).to_have_count(4)
 
 
-async def test_the_page_folds_as_the_command_line_does(page: Page, side: FakeSide) -> None:
+async def test_the_page_folds_as_the_command_line_does(page: Page, side: FakeHttpServer) -> None:
     chance = random.Random(7)
     await show(page, side)
     for _ in range(30):
@@ -224,7 +234,7 @@ async def test_the_page_folds_as_the_command_line_does(page: Page, side: FakeSid
         ]
 
 
-async def test_refusals_waiting_and_offsets_are_said(page: Page, side: FakeSide) -> None:
+async def test_refusals_waiting_and_offsets_are_said(page: Page, side: FakeHttpServer) -> None:
     await show(page, side, GROUP)
     (refusal,) = await rows(page, "Refused")
     assert "ILLEGAL_GENERATION" in refusal[2]
@@ -237,7 +247,7 @@ async def test_refusals_waiting_and_offsets_are_said(page: Page, side: FakeSide)
 
 
 async def test_what_all_were_told_and_what_became_of_an_unknown_member_are_said(
-    page: Page, side: FakeSide
+    page: Page, side: FakeHttpServer
 ) -> None:
     side.refusals.observe(replace(REFUSED, of_all=True, rule="rebalance_under_way"))
     side.refusals.observe(MemberRemoved("orders", RemovalReason.SESSION_EXPIRED, CAROL))
@@ -251,7 +261,7 @@ async def test_what_all_were_told_and_what_became_of_an_unknown_member_are_said(
 
 
 async def test_what_was_found_is_shown_with_its_end_when_it_is_over(
-    page: Page, side: FakeSide
+    page: Page, side: FakeHttpServer
 ) -> None:
     start = NOW - 2 * 10**9
     side.status.events = [
@@ -263,7 +273,7 @@ async def test_what_was_found_is_shown_with_its_end_when_it_is_over(
     await expect(past).to_have_text(re.compile(r"^until .*: member 'bob-1' made group 'orders'"))
 
 
-async def test_ages_count_while_nothing_else_happens(page: Page, side: FakeSide) -> None:
+async def test_ages_count_while_nothing_else_happens(page: Page, side: FakeHttpServer) -> None:
     side.status.now = int(time.time() * 1000)
     await show(page, side, GROUP)
     age = page.locator("#waiting time[data-mode=age]").first
@@ -271,7 +281,7 @@ async def test_ages_count_while_nothing_else_happens(page: Page, side: FakeSide)
     await expect(age).not_to_have_text(await age.inner_text())
 
 
-async def test_a_rebalance_is_drawn_as_it_happens(page: Page, side: FakeSide) -> None:
+async def test_a_rebalance_is_drawn_as_it_happens(page: Page, side: FakeHttpServer) -> None:
     await show(page, side, GROUP)
     await expect(page.locator("#live-text")).to_have_text("live")
     before = await page.locator("svg.timeline .column").count()
@@ -283,7 +293,7 @@ async def test_a_rebalance_is_drawn_as_it_happens(page: Page, side: FakeSide) ->
 
 
 async def test_focus_and_typed_text_survive_what_happens_meanwhile(
-    page: Page, side: FakeSide
+    page: Page, side: FakeHttpServer
 ) -> None:
     await show(page, side)
     await expect(page.locator("#live-text")).to_have_text("live")
@@ -296,7 +306,7 @@ async def test_focus_and_typed_text_survive_what_happens_meanwhile(
 
 
 async def test_a_lost_connection_is_said_and_mended(
-    page: Page, side: FakeSide, troubles: list[str]
+    page: Page, side: FakeHttpServer, troubles: list[str]
 ) -> None:
     await show(page, side)
     await expect(page.locator("#live-text")).to_have_text("live")
@@ -305,7 +315,7 @@ async def test_a_lost_connection_is_said_and_mended(
     await expect(page.locator("#live-text")).to_have_text("live")
 
 
-async def test_hostile_ids_and_reasons_are_text(page: Page, side: FakeSide) -> None:
+async def test_hostile_ids_and_reasons_are_text(page: Page, side: FakeHttpServer) -> None:
     evil = Culprit(EVIL, EVIL, EVIL, EVIL)
     side.status.summaries[EVIL] = GroupSummary(EVIL, "Stable", EVIL, EVIL, 1, 1)
     event = rebalance(
@@ -328,7 +338,7 @@ async def forget_not_found(page: Page, troubles: list[str]) -> None:
 
 
 async def test_a_group_that_is_not_there_is_said(
-    page: Page, side: FakeSide, troubles: list[str]
+    page: Page, side: FakeHttpServer, troubles: list[str]
 ) -> None:
     await page.goto(f"{side.url}/#/groups/nope")
     await expect(page.get_by_role("alert")).to_have_text("no group 'nope' here")
@@ -336,7 +346,7 @@ async def test_a_group_that_is_not_there_is_said(
 
 
 async def test_a_group_that_is_gone_shows_what_is_remembered(
-    page: Page, side: FakeSide, troubles: list[str]
+    page: Page, side: FakeHttpServer, troubles: list[str]
 ) -> None:
     side.status.summaries.clear()
     await show(page, side, GROUP)
@@ -345,7 +355,7 @@ async def test_a_group_that_is_gone_shows_what_is_remembered(
     await forget_not_found(page, troubles)
 
 
-async def test_everything_is_reached_with_the_keyboard(page: Page, side: FakeSide) -> None:
+async def test_everything_is_reached_with_the_keyboard(page: Page, side: FakeHttpServer) -> None:
     await show(page, side)
     reached = set()
     for _ in range(20):
@@ -365,7 +375,7 @@ NARROW = 360
 
 @pytest.mark.parametrize("path", ["/", GROUP])
 async def test_it_is_accessible_wide_and_light_narrow_and_dark(
-    browser: Browser, side: FakeSide, path: str
+    browser: Browser, side: FakeHttpServer, path: str
 ) -> None:
     page = await browser.new_page(bypass_csp=True)
     for width, height, scheme in LOOKS:
@@ -380,7 +390,7 @@ async def test_it_is_accessible_wide_and_light_narrow_and_dark(
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (NARROW, "light")])
 async def test_colours_have_contrast_the_other_way_round_too(
-    browser: Browser, side: FakeSide, width: int, scheme: Any
+    browser: Browser, side: FakeHttpServer, width: int, scheme: Any
 ) -> None:
     page = await browser.new_page(bypass_csp=True, color_scheme=scheme)
     await page.set_viewport_size({"width": width, "height": 800})
@@ -392,7 +402,7 @@ async def test_colours_have_contrast_the_other_way_round_too(
     await page.close()
 
 
-async def test_what_comes_later_moves_nothing_else(page: Page, side: FakeSide) -> None:
+async def test_what_comes_later_moves_nothing_else(page: Page, side: FakeHttpServer) -> None:
     await show(page, side, GROUP)
     await expect(page.locator("#live-text")).to_have_text("live")
     await page.evaluate("""() => {

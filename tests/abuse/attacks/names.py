@@ -24,7 +24,7 @@ from coordinator_protocol.messages import (
 from tests.abuse.attack import MEBIBYTE, Attack
 from tests.abuse.attacks.memory import together
 from tests.abuse.client import Target, frame
-from tests.support.frames import RECORDS
+from tests.support.mutated_requests import RECORDS
 
 NAMES = 9_000
 PARTITIONS = 50_000

@@ -18,7 +18,7 @@ from tests.abuse.attack import MEBIBYTE, Attack
 from tests.abuse.attacks.memory import together
 from tests.abuse.client import Target, decoded, frame, raw_frame, receive, text
 from tests.abuse.observers import OFFSET_COMMIT, SESSION_MS, TOPIC
-from tests.support.frames import RECORDS
+from tests.support.mutated_requests import RECORDS
 
 TOPICS: Final = 400
 PARTITIONS: Final = 10_000

@@ -1,6 +1,6 @@
 // A member of a consumer group that prints what happens to it as JSON lines.
 //
-// The fields are those of tests/support/events.py. SIGTERM makes it leave.
+// The fields are those of tests/support/client_events.py. SIGTERM makes it leave.
 package main
 
 import (

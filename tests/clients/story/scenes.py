@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.clients.story.script import HEARTBEAT_MS, LONG_MS, Scene, Story
-from tests.support.processes import room
+from tests.support.client_processes import client_group
 from tests.support.wire import RawConnection, create_topic
 
 SHORT_MS = 4_000
@@ -48,7 +48,9 @@ def static_members_restart(scene: Scene) -> None:
     scene.expect("`till-2` joins as instance `two`", "member_joined", "till-2", instance="two")
     second.kill()
     second = scene.librdkafka("till-2", "--instance", "two", *both)
-    scene.room.wait(lambda judge: bool(judge.holding["till-2"]), "till-2 has partitions again")
+    scene.client_group.wait(
+        lambda invariants: bool(invariants.holding["till-2"]), "till-2 has partitions again"
+    )
     scene.expect_nothing("`till-2` is killed and started again", "till-2", "two")
     second.kill()
     last = ("--instance", "two", "--strategy", "roundrobin")
@@ -85,11 +87,11 @@ def a_member_id_is_abandoned(scene: Scene) -> None:
     """aiokafka, and a bare connection."""
     scene.aiokafka("eve")
     scene.expect("`eve` joins the empty group", "member_joined", "eve")
-    with RawConnection(scene.room.bootstrap) as connection:
+    with RawConnection(scene.client_group.bootstrap) as connection:
         reply = connection.call(
             "JoinGroup",
             5,
-            group_id=scene.room.group,
+            group_id=scene.client_group.group,
             session_timeout=ABANDONED_MS,
             rebalance_timeout=ABANDONED_MS,
             member_id="",
@@ -121,12 +123,14 @@ def sarama_members(program: Path) -> Callable[[Scene], None]:
     """The same for sarama, whose program is given."""
 
     def play(scene: Scene) -> None:
-        room = scene.room
-        command = [str(program), "-bootstrap", room.bootstrap, "-group", room.group]
-        command += ["-topic", room.topic, "-heartbeat-ms", str(HEARTBEAT_MS)]
+        client_group = scene.client_group
+        command = [str(program), "-bootstrap", client_group.bootstrap, "-group", client_group.group]
+        command += ["-topic", client_group.topic, "-heartbeat-ms", str(HEARTBEAT_MS)]
 
         def started(name: str, session_ms: int) -> Callable[[], None]:
-            member = room.start(name, [*command, "-name", name, "-session-ms", str(session_ms)])
+            member = client_group.start(
+                name, [*command, "-name", name, "-session-ms", str(session_ms)]
+            )
             scene.expect(f"`{name}` joins", "member_joined", name)
             return member.leave if session_ms == LONG_MS else member.pause
 
@@ -160,11 +164,11 @@ def play(story: Story, scenes: dict[str, Callable[[Scene], None]], logs: Path) -
     the script does not happen.
     """
     story.wait_for_http()
-    with ExitStack() as rooms:
+    with ExitStack() as client_groups:
         for group, scene in scenes.items():
             topic = f"{group}-topic"
             create_topic(story.server.bootstrap, topic, 4)
             folder = logs / group
             folder.mkdir(parents=True)
-            made = room(story.server.bootstrap, group, topic, folder)
-            scene(Scene(story, rooms.enter_context(made)))
+            made = client_group(story.server.bootstrap, group, topic, folder)
+            scene(Scene(story, client_groups.enter_context(made)))

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
-from tests.support.processes import ClientProcess, Room, python_client
+from tests.support.client_processes import ClientGroup, ClientProcess, python_client
 from tests.support.server import ServerProcess
 from tests.support.wire import create_topic
 
@@ -111,10 +111,10 @@ class Story:
 class Scene:
     """What happens to one group."""
 
-    def __init__(self, story: Story, room: Room) -> None:
+    def __init__(self, story: Story, client_group: ClientGroup) -> None:
         """The clients of the room are those of the scene."""
         self.story = story
-        self.room = room
+        self.client_group = client_group
         self._rebalances = 0
 
     def aiokafka(
@@ -130,27 +130,31 @@ class Scene:
 
     def _start(self, program: str, name: str, *more: str) -> ClientProcess:
         fast = ("--heartbeat-ms", str(HEARTBEAT_MS))
-        return self.room.start(name, python_client(program, self.room, name, *fast, *more))
+        return self.client_group.start(
+            name, python_client(program, self.client_group, name, *fast, *more)
+        )
 
     def topic_beside(self) -> str:
         """Another topic, made here."""
-        name = f"{self.room.topic}-too"
-        create_topic(self.room.bootstrap, name, 2)
+        name = f"{self.client_group.topic}-too"
+        create_topic(self.client_group.bootstrap, name, 2)
         return name
 
     def expect(self, done: str, reason: str, client: str, **rest: str) -> None:
         """Wait until one more rebalance has ended; whether it is that one, all surfaces say."""
         self._rebalances += 1
-        self.until(lambda: len(self.story.timeline(self.room.group)) >= self._rebalances, done)
-        self.story.note(Row(self.room.group, done, reason, client, **rest))
+        self.until(
+            lambda: len(self.story.timeline(self.client_group.group)) >= self._rebalances, done
+        )
+        self.story.note(Row(self.client_group.group, done, reason, client, **rest))
 
     def expect_nothing(self, done: str, client: str, instance: str) -> None:
         """What was done is over, and it was no rebalance."""
-        self.story.note(Row(self.room.group, done, "", client, instance))
+        self.story.note(Row(self.client_group.group, done, "", client, instance))
 
     def until_waiting_for(self, client: str) -> None:
         """Wait until the group waits for a client and for nobody else."""
-        path = f"/api/groups/{quote(self.room.group)}/waiting"
+        path = f"/api/groups/{quote(self.client_group.group)}/waiting"
 
         def reached() -> bool:
             waiting = self.story.get(path)["waiting"]
@@ -163,6 +167,6 @@ class Scene:
         deadline = time.monotonic() + PATIENCE_S
         while not reached():
             if time.monotonic() > deadline:
-                known = json.dumps(self.story.timeline(self.room.group), indent=1)[-3000:]
-                raise AssertionError(f"not reached: {what}\n{known}\n{self.room.report()}")
+                known = json.dumps(self.story.timeline(self.client_group.group), indent=1)[-3000:]
+                raise AssertionError(f"not reached: {what}\n{known}\n{self.client_group.report()}")
             time.sleep(0.02)

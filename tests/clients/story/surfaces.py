@@ -16,7 +16,7 @@ from playwright.async_api import Page, async_playwright
 
 from coordinator_server.cli.rebalance_sentences import CAUSES
 from tests.clients.story.script import Story, said
-from tests.support.processes import ROOT
+from tests.support.client_processes import ROOT
 from tests.support.server import ServerProcess
 
 Told = Mapping[str, list[str]]

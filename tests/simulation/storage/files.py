@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from tests.simulation.storage.scheduler import Scheduler
-from tests.support.power import Inode, SimulatedDisk
+from tests.support.simulated_disk import Inode, SimulatedDisk
 
 CHANGING = frozenset(
     {"append", "write", "fill", "sync", "truncate", "remove", "rename", "sync_directory", "open"}

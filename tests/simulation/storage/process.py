@@ -33,7 +33,7 @@ from tests.simulation.storage.primitives import SimLock
 from tests.simulation.storage.scheduler import Failure, Scheduler
 from tests.simulation.storage.setup import CALM, COMPACTION, CUT, Ending, LifeSetup, Setup
 from tests.simulation.storage.topic_client import TopicClient
-from tests.support.power import SimulatedDisk
+from tests.support.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
     from tests.simulation.storage.world import Ledgers

@@ -14,7 +14,7 @@ from tests.simulation.storage.ledger import Ledger
 from tests.simulation.storage.process import DATA, Process
 from tests.simulation.storage.scheduler import Failure, Killed
 from tests.simulation.storage.setup import Setup
-from tests.support.power import SimulatedDisk
+from tests.support.simulated_disk import SimulatedDisk
 
 
 class Ledgers:

@@ -5,7 +5,7 @@ import pytest
 from coordinator_protocol.api_keys import ApiKey
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.api.registry import announced
-from tests.support.groups import ask, group_services
+from tests.support.fake_coordinator import ask, group_services
 
 VERSIONS = pytest.mark.parametrize("version", range(5))
 

@@ -13,7 +13,7 @@ from coordinator_server.api.chunked_work import AT_ONCE, LONGEST_MS, ChunkedWork
 from coordinator_server.api.memory import GROWTH, Growth
 from coordinator_server.api.streaming_response import StreamedArray
 from coordinator_server.clock import ManualClock
-from tests.support.groups import Asked
+from tests.support.fake_coordinator import HandledRequest
 
 
 def must_not_fail(bug: BaseException) -> None:
@@ -79,9 +79,9 @@ def test_a_step_that_raises_is_told_and_is_the_last() -> None:
     assert done == [1], "it is of use again"
 
 
-def answer_of(count: int) -> tuple[Asked, StreamedArray, Callable[[str], bytes]]:
+def answer_of(count: int) -> tuple[HandledRequest, StreamedArray, Callable[[str], bytes]]:
     """An answer to DeleteGroups, and what makes an element of it."""
-    call = Asked(2, api_key=ApiKey.DELETE_GROUPS)
+    call = HandledRequest(2, api_key=ApiKey.DELETE_GROUPS)
     write = part_encoder(DeletableGroupResult, call.api_key, call.version)
     work = ChunkedWork(ManualClock(), call.failed)
     answer = StreamedArray(call, DeleteGroupsResponse(), count, work)
@@ -166,7 +166,7 @@ async def test_a_response_that_grows_waits_for_memory_and_goes_on() -> None:
 
 
 async def test_growth_waits_until_there_is_memory() -> None:
-    call = Asked(version=0)
+    call = HandledRequest(version=0)
     allowed: list[Callable[[], None]] = []
 
     def may_grow(_size: int, go_on: Callable[[], None]) -> bool:

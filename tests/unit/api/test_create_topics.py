@@ -16,8 +16,8 @@ from coordinator_protocol.messages.create_topics import (
 from coordinator_server.api import create_topics
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
-from tests.support.api import NODE, Denied, FakeCall, fake_services
 from tests.support.data_plane import make_topics
+from tests.support.fake_services import NODE, Denied, FakeCall, fake_services
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_server.api.chunked_work import AT_ONCE
 from coordinator_server.group.effects import DONE, Refuse, Rule
 from coordinator_server.ports import Operation, Resource
-from tests.support.groups import FakeCoordinator, ask, group_services
+from tests.support.fake_coordinator import FakeCoordinator, ask, group_services
 
 VERSIONS = pytest.mark.parametrize("version", range(3))
 

@@ -14,9 +14,9 @@ from coordinator_protocol.messages.delete_topics import (
 from coordinator_server.api import delete_topics
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
-from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics
-from tests.support.pace import Hurrying, pieces
+from tests.support.fake_services import FakeCall, fake_services
+from tests.support.time_slices import AdvancingClock, pieces
 
 ZERO = bytes(16)
 
@@ -141,7 +141,7 @@ async def test_others_have_turns_while_many_topics_are_deleted(services: Service
     services.topics.catalog.create([(name, 1) for name in names])
     states = [DeleteTopicState(name=name) for name in names]
 
-    services.clock = Hurrying()
+    services.clock = AdvancingClock()
     handling = delete(services, *states)
     assert await pieces(handling) > 5
     assert services.image.get(names[0]) is None

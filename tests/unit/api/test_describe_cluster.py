@@ -9,8 +9,8 @@ from coordinator_protocol.messages.describe_cluster import DescribeClusterReques
 from coordinator_server.api import describe_cluster
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
-from tests.support.api import NODE, FakeCall, fake_services
 from tests.support.data_plane import make_topics
+from tests.support.fake_services import NODE, FakeCall, fake_services
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from coordinator_protocol.messages.heartbeat import HeartbeatRequest
 from coordinator_server.api import heartbeat
 from coordinator_server.group.events import Heartbeat
 from coordinator_server.ports import ANONYMOUS, Caller
-from tests.support.groups import FakeCoordinator, group_services
+from tests.support.fake_coordinator import FakeCoordinator, group_services
 
 CALLER = Caller(ANONYMOUS, "/127.0.0.1", "tester", "PLAINTEXT")
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=200)

@@ -16,8 +16,8 @@ from coordinator_protocol.messages.fetch import (
 from coordinator_server.api import fetch
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
-from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics, produced, values_of
+from tests.support.fake_services import FakeCall, fake_services
 
 MIB = 1 << 20
 

@@ -7,9 +7,9 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_server.api.find_coordinator import AT_ONCE
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
-from tests.support.api import NODE
-from tests.support.groups import Asked, ask, group_services
-from tests.support.pace import Hurrying
+from tests.support.fake_coordinator import HandledRequest, ask, group_services
+from tests.support.fake_services import NODE
+from tests.support.time_slices import AdvancingClock
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 OLD, BATCHED = range(4), range(4, 7)
@@ -17,7 +17,7 @@ OLD, BATCHED = range(4), range(4, 7)
 
 def find(
     version: int, *keys: str, key_type: int = GROUP, services: Services | None = None
-) -> Asked:
+) -> HandledRequest:
     return ask(
         ApiKey.FIND_COORDINATOR,
         version,
@@ -96,7 +96,7 @@ def test_a_partition_without_an_owner_is_not_available(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("version", BATCHED)
 async def test_very_many_keys_are_looked_up_in_turns(version: int) -> None:
     services = group_services()
-    services.clock = Hurrying()
+    services.clock = AdvancingClock()
     keys = [f"group-{number}" for number in range(AT_ONCE + 1)]
     call = find(version, *keys, services=services)
     assert call.is_parked

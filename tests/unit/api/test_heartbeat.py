@@ -7,7 +7,7 @@ from coordinator_protocol.codec import response_encoder
 from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.messages.heartbeat import HeartbeatResponse
 from coordinator_server.group.effects import DONE, Refuse, Rule
-from tests.support.groups import FakeCoordinator, ask, group_services
+from tests.support.fake_coordinator import FakeCoordinator, ask, group_services
 
 VERSIONS = pytest.mark.parametrize("version", range(5))
 

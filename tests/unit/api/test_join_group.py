@@ -8,12 +8,12 @@ from coordinator_protocol.api_keys import ApiKey
 from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.messages.join_group import JoinGroupRequestProtocol
 from coordinator_server.group.effects import Joined, Refuse, Rule
-from tests.support.groups import Asked, FakeCoordinator, ask, group_services
+from tests.support.fake_coordinator import FakeCoordinator, HandledRequest, ask, group_services
 
 VERSIONS = pytest.mark.parametrize("version", range(10))
 
 
-def join(coordinator: FakeCoordinator, version: int, **fields: Any) -> Asked:
+def join(coordinator: FakeCoordinator, version: int, **fields: Any) -> HandledRequest:
     given = {
         "group_id": "g",
         "session_timeout_ms": 10_000,

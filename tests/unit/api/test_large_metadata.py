@@ -17,9 +17,9 @@ from coordinator_server.api import create_topics, metadata
 from coordinator_server.loop.time_slice import LONGEST_MS
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.storage.base import Node
-from tests.support.api import FakeCall, FakeDirectory, fake_services
 from tests.support.data_plane import make_topics
-from tests.support.pace import Hurrying, pieces
+from tests.support.fake_services import FakeCall, FakeDirectory, fake_services
+from tests.support.time_slices import AdvancingClock, pieces
 
 
 class SeveralLeaders(FakeDirectory):
@@ -62,7 +62,7 @@ async def test_one_turn_of_the_loop_encodes_some_thousand_partitions(tmp_path: P
     services = fake_services(make_topics(tmp_path))
     for number in range(20):
         services.topics.catalog.create([(f"topic-{number}", 10_000)])
-    services.clock = Hurrying()
+    services.clock = AdvancingClock()
     request = MetadataRequest(topics=None)
     handling = metadata.handle(FakeCall(12, int(ApiKey.METADATA)), request, services)
     # Every piece of at most 1024 partitions looks at the clock once.
@@ -71,7 +71,7 @@ async def test_one_turn_of_the_loop_encodes_some_thousand_partitions(tmp_path: P
 
 async def test_topics_that_are_asked_for_by_name_are_looked_up_in_turns(tmp_path: Path) -> None:
     services = fake_services(make_topics(tmp_path), auto_create_topics_enable=False)
-    services.clock = Hurrying()
+    services.clock = AdvancingClock()
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=f"topic-{number}") for number in range(1000)]
     )
@@ -80,7 +80,7 @@ async def test_topics_that_are_asked_for_by_name_are_looked_up_in_turns(tmp_path
 
 async def test_new_topics_are_checked_in_turns(tmp_path: Path) -> None:
     services = fake_services(make_topics(tmp_path))
-    services.clock = Hurrying()
+    services.clock = AdvancingClock()
     topics = [CreatableTopic(f"topic-{number}", 1, 1) for number in range(1000)]
     request = CreateTopicsRequest(topics=topics)
     handling = create_topics.handle(FakeCall(7, 19), request, services)

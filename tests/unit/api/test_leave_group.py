@@ -9,14 +9,14 @@ from coordinator_server.api.chunked_work import LONGEST_MS
 from coordinator_server.api.leave_group import AT_ONCE
 from coordinator_server.group.effects import Left, LeftMember, Refuse, Result, Rule
 from coordinator_server.group.events import Event, Leave, LeavingMember
-from tests.support.groups import Asked, FakeCoordinator, ask, group_services
-from tests.support.pace import Hurrying
+from tests.support.fake_coordinator import FakeCoordinator, HandledRequest, ask, group_services
+from tests.support.time_slices import AdvancingClock
 
 SINGLE = pytest.mark.parametrize("version", range(3))
 BATCHED = pytest.mark.parametrize("version", range(3, 6))
 
 
-def leave(coordinator: FakeCoordinator, version: int, group_id: str = "g") -> Asked:
+def leave(coordinator: FakeCoordinator, version: int, group_id: str = "g") -> HandledRequest:
     members = [
         MemberIdentity(member_id="m", reason="done" if version >= 5 else None),
         MemberIdentity(member_id="", group_instance_id="i"),
@@ -94,7 +94,7 @@ def all_leave(_group_id: str, event: Event) -> Result:
 async def test_very_many_members_leave_in_turns_and_are_answered_in_order(version: int) -> None:
     coordinator = FakeCoordinator(all_leave)
     services = group_services(coordinator)
-    services.clock = Hurrying()
+    services.clock = AdvancingClock()
     members = many(10 * AT_ONCE + 1)
     call = ask(ApiKey.LEAVE_GROUP, version, services, group_id="g", members=members)
     # A millisecond passes at every look, of which there is one for each part.

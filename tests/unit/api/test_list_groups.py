@@ -11,8 +11,8 @@ from coordinator_server.api.list_groups import AT_ONCE, handle
 from coordinator_server.loop.time_slice import LONGEST_MS
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.coordinator import ListedGroup
-from tests.support.groups import Asked, FakeCoordinator, ask, group_services
-from tests.support.pace import Hurrying, pieces
+from tests.support.fake_coordinator import FakeCoordinator, HandledRequest, ask, group_services
+from tests.support.time_slices import AdvancingClock, pieces
 
 GROUPS = (
     ListedGroup("a", "consumer", "Stable", "classic"),
@@ -97,7 +97,7 @@ def test_a_list_of_many_pieces_is_written_as_one_would_be(version: int) -> None:
 async def test_others_have_their_turns_while_a_long_list_is_made() -> None:
     groups = [ListedGroup("group", "consumer", "Stable", "classic")] * (10 * AT_ONCE)
     services = group_services(FakeCoordinator(listed=groups))
-    services.clock = Hurrying()
-    handling = handle(Asked(5, api_key=16), ListGroupsRequest(), services)
+    services.clock = AdvancingClock()
+    handling = handle(HandledRequest(5, api_key=16), ListGroupsRequest(), services)
     # The clock is looked at once per slice of groups and moves a millisecond each time.
     assert await pieces(handling) > 10 // LONGEST_MS

@@ -17,9 +17,9 @@ from coordinator_server.api import list_offsets
 from coordinator_server.api.services import Services
 from coordinator_server.loop.time_slice import LONGEST_MS
 from coordinator_server.ports import Operation, Resource
-from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics, produced
-from tests.support.pace import Hurrying, pieces
+from tests.support.fake_services import FakeCall, fake_services
+from tests.support.time_slices import AdvancingClock, pieces
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
@@ -194,7 +194,7 @@ async def test_a_large_answer_is_made_in_several_turns(tmp_path: Path) -> None:
     partitions = [at(LATEST, index) for index in range(10_000)]
     request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="none", partitions=partitions)])
     call = FakeCall(7, int(ApiKey.LIST_OFFSETS))
-    services.clock = Hurrying()
+    services.clock = AdvancingClock()
     turns = await pieces(list_offsets.handle(call, request, services))
     assert len(call.answers) == 1
     # Every partition is counted, answered and encoded.

@@ -18,8 +18,8 @@ from coordinator_protocol.messages.metadata import (
 from coordinator_server.api import metadata
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
-from tests.support.api import NODE, Denied, FakeCall, fake_services
 from tests.support.data_plane import make_topics
+from tests.support.fake_services import NODE, Denied, FakeCall, fake_services
 
 NOT_ASKED = -(2**31)
 

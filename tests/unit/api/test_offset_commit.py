@@ -12,7 +12,13 @@ from coordinator_protocol.messages.offset_commit import (
 )
 from coordinator_server.group.effects import Committed, Refuse, Rule
 from coordinator_server.ports import Operation, Resource
-from tests.support.groups import Asked, Denial, FakeCoordinator, ask, group_services
+from tests.support.fake_coordinator import (
+    Denial,
+    FakeCoordinator,
+    HandledRequest,
+    ask,
+    group_services,
+)
 from tests.support.offsets import offsets_of
 
 VERSIONS = pytest.mark.parametrize("version", range(2, 10))
@@ -39,7 +45,7 @@ def commit(
     *topics: OffsetCommitRequestTopic,
     denied: tuple[Denial, ...] = (),
     **fields: Any,
-) -> Asked:
+) -> HandledRequest:
     given = {
         "group_id": "g",
         "generation_id_or_member_epoch": 5,
@@ -52,7 +58,7 @@ def commit(
     return ask(ApiKey.OFFSET_COMMIT, version, services, **{**given, **fields})
 
 
-def errors(call: Asked) -> list[tuple[str, int, int]]:
+def errors(call: HandledRequest) -> list[tuple[str, int, int]]:
     return [
         (entry.name, partition.partition_index, partition.error_code)
         for entry in call.response.topics
@@ -136,7 +142,7 @@ def test_the_empty_group_id_is_a_group_like_any_other() -> None:
     assert coordinator.submitted[0][0] == ""
 
 
-def names(call: Asked) -> list[tuple[str, int]]:
+def names(call: HandledRequest) -> list[tuple[str, int]]:
     return [(entry.name, len(entry.partitions)) for entry in call.response.topics]
 
 

@@ -10,7 +10,13 @@ from coordinator_server.api.offset_delete import AT_ONCE
 from coordinator_server.group.effects import Deleted, Refuse, Rule
 from coordinator_server.group.events import DeleteOffsets
 from coordinator_server.ports import Operation, Resource
-from tests.support.groups import Asked, Denial, FakeCoordinator, ask, group_services
+from tests.support.fake_coordinator import (
+    Denial,
+    FakeCoordinator,
+    HandledRequest,
+    ask,
+    group_services,
+)
 
 
 def delete(
@@ -18,7 +24,7 @@ def delete(
     topics: dict[str, list[int]] | list[tuple[str, list[int]]],
     group_id: str = "g",
     denied: tuple[Denial, ...] = (),
-) -> Asked:
+) -> HandledRequest:
     asked = [
         OffsetDeleteRequestTopic(
             name=name,
@@ -30,7 +36,7 @@ def delete(
     return ask(ApiKey.OFFSET_DELETE, 0, services, group_id=group_id, topics=asked)
 
 
-def errors(call: Asked) -> set[tuple[str, int, int]]:
+def errors(call: HandledRequest) -> set[tuple[str, int, int]]:
     return {
         (topic.name, each.partition_index, each.error_code)
         for topic in call.response.topics
@@ -77,7 +83,7 @@ MANY = [*range(2 * AT_ONCE + 1)]
 WIDE = (("orders", len(MANY)), ("payments", 1))
 
 
-def delete_many(coordinator: FakeCoordinator) -> Asked:
+def delete_many(coordinator: FakeCoordinator) -> HandledRequest:
     partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in MANY]
     asked = [
         OffsetDeleteRequestTopic(name="payments", partitions=partitions[:1]),
@@ -122,7 +128,7 @@ def test_what_keeps_a_group_from_deleting_the_rest_is_the_answer() -> None:
     assert call.response.topics == []
 
 
-def names(call: Asked) -> list[tuple[str, int]]:
+def names(call: HandledRequest) -> list[tuple[str, int]]:
     return [(topic.name, len(topic.partitions)) for topic in call.response.topics]
 
 

@@ -16,7 +16,13 @@ from coordinator_server.api.chunked_work import AT_ONCE as STEPS_AT_ONCE
 from coordinator_server.api.offset_fetch import AT_ONCE
 from coordinator_server.group.effects import Fetched, Refuse, Rule
 from coordinator_server.ports import Operation, Resource
-from tests.support.groups import Asked, Denial, FakeCoordinator, ask, group_services
+from tests.support.fake_coordinator import (
+    Denial,
+    FakeCoordinator,
+    HandledRequest,
+    ask,
+    group_services,
+)
 
 SINGLE = pytest.mark.parametrize("version", range(1, 8))
 BATCHED = pytest.mark.parametrize("version", [8, 9])
@@ -26,7 +32,7 @@ Wanted = dict[str, list[int]] | None
 
 def fetch(
     coordinator: FakeCoordinator, version: int, wanted: Wanted, denied: tuple[Denial, ...] = ()
-) -> Asked:
+) -> HandledRequest:
     """OffsetFetch of one group in the form of the version."""
     if version >= 8:
         return fetch_groups(coordinator, version, {"g": wanted}, denied)
@@ -43,7 +49,7 @@ def fetch_groups(
     version: int,
     groups: dict[str, Wanted],
     denied: tuple[Denial, ...] = (),
-) -> Asked:
+) -> HandledRequest:
     asked = [
         OffsetFetchRequestGroup(
             group_id=group_id,

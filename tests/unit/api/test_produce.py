@@ -16,8 +16,8 @@ from coordinator_protocol.messages.produce import (
 from coordinator_server.api import produce
 from coordinator_server.api.services import Services
 from coordinator_server.ports import Operation, Resource
-from tests.support.api import NOW, FakeCall, fake_services
 from tests.support.data_plane import batch_of, make_topics, records_in, with_attributes
+from tests.support.fake_services import NOW, FakeCall, fake_services
 
 HOUR = 3_600_000
 

@@ -16,7 +16,7 @@ from coordinator_protocol.messages.offset_delete import (
 )
 from coordinator_server.group.rebalance_events import Culprit
 from coordinator_server.ports import Operation, Resource
-from tests.support.groups import FakeCoordinator, ask, group_services
+from tests.support.fake_coordinator import FakeCoordinator, ask, group_services
 
 MISSING = OffsetCommitRequestTopic(
     name="missing",

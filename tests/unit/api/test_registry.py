@@ -24,7 +24,7 @@ from coordinator_protocol.messages.offset_fetch import (
 from coordinator_protocol.messages.produce import PartitionProduceData, TopicProduceData
 from coordinator_server.api.registry import REGISTRY, ServedApi, announced, find_route
 from coordinator_server.ports import Operation, Resource
-from tests.support.groups import FakeCoordinator, ask, group_services
+from tests.support.fake_coordinator import FakeCoordinator, ask, group_services
 
 ORDERS = OffsetCommitRequestTopic(
     name="orders", partitions=[OffsetCommitRequestPartition(partition_index=0)]

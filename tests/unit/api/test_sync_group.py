@@ -9,12 +9,12 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.messages.sync_group import SyncGroupRequestAssignment
 from coordinator_server.group.effects import Refuse, Rule, Synced
 from coordinator_server.ports import Operation, Resource
-from tests.support.groups import Asked, FakeCoordinator, ask, group_services
+from tests.support.fake_coordinator import FakeCoordinator, HandledRequest, ask, group_services
 
 VERSIONS = pytest.mark.parametrize("version", range(6))
 
 
-def sync(coordinator: FakeCoordinator, version: int, **fields: Any) -> Asked:
+def sync(coordinator: FakeCoordinator, version: int, **fields: Any) -> HandledRequest:
     given = {
         "group_id": "g",
         "generation_id": 4,

@@ -34,8 +34,8 @@ from coordinator_protocol.messages.produce import (
 from coordinator_server.api import create_topics
 from coordinator_server.api.registry import REGISTRY
 from coordinator_server.api.services import Services
-from tests.support.api import NOW, FakeCall, fake_services
 from tests.support.data_plane import batch_of, make_topics, produced
+from tests.support.fake_services import NOW, FakeCall, fake_services
 
 KEYS = (
     ApiKey.PRODUCE,

@@ -8,7 +8,7 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Fetched, Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Event
 from coordinator_server.runtime.answering import resolve
-from tests.support.conversation import Conversation, heartbeat, request
+from tests.support.session_harness import SessionHarness, heartbeat, request
 
 LONG = "\ufffd" * 20_000
 """What is repaired becomes longer: the protocol cannot carry it any more."""
@@ -41,7 +41,7 @@ def fetch() -> bytes:
 def test_what_the_protocol_cannot_carry_is_answered_with_an_error(
     asked: bytes, result: Result
 ) -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     tokens: list[Any] = []
 
     def script(_group_id: str, event: Event) -> Result | None:

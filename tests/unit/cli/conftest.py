@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.httpanswers import http_side
+from tests.support.canned_http import http_side
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 
 from coordinator_server.cli.group_report import when, why_lines
 from coordinator_server.cli.member_names import MemberNames
+from tests.support.canned_http import ANSWERS, EVENT, REFUSAL
 from tests.support.commandline import invoke
-from tests.support.httpanswers import ANSWERS, EVENT, REFUSAL
 
 START = 1_700_000_000_000
 UUIDS = [f"{number:04x}{number:04x}-0000-4000-8000-{number:012x}" for number in range(100)]

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from coordinator_server.cli.group_report import when, why_lines
+from tests.support.canned_http import ANSWERS, BOB, CHANGES
 from tests.support.commandline import closed_port, invoke
-from tests.support.httpanswers import ANSWERS, BOB, CHANGES
 
 
 def test_groups_are_listed_one_per_line(http: str) -> None:

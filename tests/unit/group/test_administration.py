@@ -7,11 +7,11 @@ from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Refuse, Rule
 from coordinator_server.group.events import LeavingMember
 from coordinator_server.group.rebalance_events import NOBODY, RebalanceReason
-from tests.support.story import Story, offset
+from tests.support.group_harness import GroupHarness, offset
 
 
 def test_a_kicked_member_is_the_culprit_with_the_operators_words() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     assert story.kick(b.member_id, why="stuck since noon").error is ErrorCode.NONE
     assert b.heartbeat().error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -26,7 +26,7 @@ def test_a_kicked_member_is_the_culprit_with_the_operators_words() -> None:
 
 
 def test_the_last_that_was_waited_for_being_kicked_ends_the_join_phase() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     assert story.force_rebalance().error is ErrorCode.NONE
     joined = a.join()
@@ -39,7 +39,7 @@ def test_the_last_that_was_waited_for_being_kicked_ends_the_join_phase() -> None
 
 
 def test_a_kick_without_any_name_finds_nobody() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     assert story.kick("").error is ErrorCode.UNKNOWN_MEMBER_ID
     assert story.kick("", "nobody").error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -52,7 +52,7 @@ def test_a_kick_without_any_name_finds_nobody() -> None:
 def test_a_kick_that_finds_nobody_says_whom_it_looked_for(
     member_id: str, instance: str | None, named: str
 ) -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     refusal = story.kick(member_id, instance).result
     assert isinstance(refusal, Refuse)
@@ -60,7 +60,7 @@ def test_a_kick_that_finds_nobody_says_whom_it_looked_for(
 
 
 def test_a_rebalance_is_forced_neither_twice_nor_on_a_group_without_members() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     story.force_rebalance()
     again = story.force_rebalance()
@@ -74,7 +74,7 @@ def test_a_rebalance_is_forced_neither_twice_nor_on_a_group_without_members() ->
 
 
 def test_a_forced_rebalance_has_nobody_as_culprit() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     story.force_rebalance("new brokers")
     b.join(), a.join()
@@ -86,7 +86,7 @@ def test_a_forced_rebalance_has_nobody_as_culprit() -> None:
 
 
 def test_offsets_are_reset_only_where_no_member_would_miss_it() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.commit(offset(7))
     assert story.reset(offset(3)).error is ErrorCode.NON_EMPTY_GROUP
@@ -98,7 +98,7 @@ def test_offsets_are_reset_only_where_no_member_would_miss_it() -> None:
 
 
 def test_offsets_that_were_reset_expire_by_the_configured_retention() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     story.reset(offset(3))
@@ -106,7 +106,7 @@ def test_offsets_that_were_reset_expire_by_the_configured_retention() -> None:
 
 
 def test_the_history_can_be_left_out_of_the_log() -> None:
-    story = Story(limits=Limits(history_retention_ms=0))
+    story = GroupHarness(limits=Limits(history_retention_ms=0))
     story.stable("a")
     assert story.group.past == ()
     assert story.rebalances[-1].sequence == -1

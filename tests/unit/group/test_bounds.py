@@ -12,7 +12,7 @@ from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Joined, Rule
 from coordinator_server.group.interning import MAX_SHARED, MAX_SHARED_CHARS, text_alike
 from coordinator_server.group.rebalance_events import Culprit
-from tests.support.story import Story
+from tests.support.group_harness import GroupHarness
 
 FOREVER_MS = 2**31 - 1
 
@@ -28,7 +28,7 @@ def culprit(number: int) -> Culprit:
 
 
 def test_a_join_phase_that_lasts_names_a_hundred_and_counts_all() -> None:
-    story = Story()
+    story = GroupHarness()
     frozen = story.member("frozen", rebalance=FOREVER_MS, session=FOREVER_MS)
     frozen.join()
     frozen.join()
@@ -87,7 +87,7 @@ def test_shared_texts_are_let_go() -> None:
 
 
 def test_members_share_what_they_have_alike() -> None:
-    story = Story()
+    story = GroupHarness()
     members = story.stable(*(f"{word}p" for word in ("ap", "ap")))
     one, two = (story.classic.members[member.member_id] for member in members)
     assert one.client_id is two.client_id
@@ -96,7 +96,7 @@ def test_members_share_what_they_have_alike() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_member_with_too_much_metadata_is_refused_before_it_is_kept(*, known: bool) -> None:
-    story = Story(limits=Limits(member_metadata_max_bytes=1_000))
+    story = GroupHarness(limits=Limits(member_metadata_max_bytes=1_000))
     fits = (("range", b"x" * 500), ("sticky", b"x" * 489))
     much = (*fits, ("r", b"x"))
     member = story.member("a", protocols=much, known=known)
@@ -116,7 +116,7 @@ def test_a_member_with_too_much_metadata_is_refused_before_it_is_kept(*, known: 
 @pytest.mark.interpreted
 def test_ids_that_are_handed_out_and_not_used_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "MAX_PENDING", 5)
-    story = Story()
+    story = GroupHarness()
     first = story.member("first")
     first.join()
     others = [story.member(f"other-{number}") for number in range(5)]

@@ -7,7 +7,7 @@ from coordinator_server.group.classic.expiration import tick
 from coordinator_server.group.effects import Effects
 from coordinator_server.group.events import Tick
 from coordinator_server.group.purgatory import NEVER, DelayedJoin, DelayedSync, Purgatory
-from tests.support.story import DELAY_MS, SESSION_MS, Story
+from tests.support.group_harness import DELAY_MS, SESSION_MS, GroupHarness
 
 LONGEST = 2**31 - 1
 
@@ -25,14 +25,14 @@ def test_the_purgatory_wakes_for_the_earliest_deadline_it_was_told() -> None:
 
 
 def test_a_group_without_members_never_has_to_look() -> None:
-    story = Story()
+    story = GroupHarness()
     assert story.group.next_deadline() == NEVER
     story.commit()
     assert story.group.next_deadline() == NEVER
 
 
 def test_heartbeats_do_not_move_the_next_look() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     look = story.group.next_deadline()
     for _ in range(3):
@@ -42,7 +42,7 @@ def test_heartbeats_do_not_move_the_next_look() -> None:
 
 
 def test_a_look_that_comes_too_early_finds_the_true_deadline() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.advance(9_000)
     a.heartbeat()
@@ -52,14 +52,14 @@ def test_a_look_that_comes_too_early_finds_the_true_deadline() -> None:
 
 
 def test_an_earlier_deadline_moves_the_next_look() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a", session=60_000)
     story.member("b", session=6_000).join()
     assert story.group.next_deadline() == story.now + 6_000
 
 
 def test_a_tick_before_its_time_changes_nothing() -> None:
-    story = Story()
+    story = GroupHarness()
     story.handle(Tick())
     story.stable("a")
     look = story.group.next_deadline()
@@ -70,7 +70,7 @@ def test_a_tick_before_its_time_changes_nothing() -> None:
 
 
 def test_a_late_tick_does_not_end_a_join_phase_that_an_expiry_has_ended() -> None:
-    story = Story()
+    story = GroupHarness()
     a, _b = story.stable("a", "b", rebalance=20_000)
     request = a.join()
     story.now += 60_000
@@ -79,7 +79,7 @@ def test_a_late_tick_does_not_end_a_join_phase_that_an_expiry_has_ended() -> Non
 
 
 def test_a_late_tick_does_not_end_a_sync_phase_that_an_expiry_has_ended() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = (story.member(name, session=9_000, rebalance=20_000) for name in "ab")
     a.enter()
     b.enter()
@@ -92,7 +92,7 @@ def test_a_late_tick_does_not_end_a_sync_phase_that_an_expiry_has_ended() -> Non
 
 
 def test_a_late_tick_does_not_remove_twice_whom_the_join_phase_has_removed() -> None:
-    story = Story()
+    story = GroupHarness()
     a, _b = story.stable("a", "b", rebalance=5_000)
     request = a.join()
     story.now += 60_000
@@ -102,7 +102,7 @@ def test_a_late_tick_does_not_remove_twice_whom_the_join_phase_has_removed() -> 
 
 
 def test_the_longest_timeouts_there_are_do_not_fire_at_once() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = (story.member(n, session=1_800_000, rebalance=LONGEST) for n in "ab")
     story.settle(a, b)
     request = a.join()
@@ -118,7 +118,7 @@ def test_the_longest_timeouts_there_are_do_not_fire_at_once() -> None:
 
 
 def test_an_initial_delay_may_be_extended_up_to_the_longest_rebalance_timeout() -> None:
-    story = Story()
+    story = GroupHarness()
     story.member("a", rebalance=LONGEST).enter()
     join = story.classic.purgatory.join
     assert join is not None
@@ -127,7 +127,7 @@ def test_an_initial_delay_may_be_extended_up_to_the_longest_rebalance_timeout() 
 
 @pytest.mark.parametrize("jump_ms", [-86_400_000, 86_400_000])
 def test_a_jump_of_the_wall_clock_expires_nobody(jump_ms: int) -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     story.wall += jump_ms
     story.advance(SESSION_MS - 1)
@@ -138,7 +138,7 @@ def test_a_jump_of_the_wall_clock_expires_nobody(jump_ms: int) -> None:
 
 
 def test_rebalances_are_measured_by_the_monotonic_clock() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     story.wall -= 86_400_000
@@ -153,7 +153,7 @@ def test_never_is_the_last_of_javas_long_numbers() -> None:
 
 
 def test_the_earliest_of_the_ids_that_were_handed_out_is_looked_at_next() -> None:
-    story = Story()
+    story = GroupHarness()
     for name, session in (("a", 6_000), ("b", 20_000), ("c", 9_000)):
         story.member(name, session=session).join()
     story.advance(6_000)
@@ -161,7 +161,7 @@ def test_the_earliest_of_the_ids_that_were_handed_out_is_looked_at_next() -> Non
 
 
 def test_the_sessions_of_a_hundred_are_looked_at_two_milliseconds_late() -> None:
-    story = Story()
+    story = GroupHarness()
     for number in range(101):
         story.member(f"m{number}", session=6_001 if number else 6_000).join()
     story.advance(6_000)
@@ -170,7 +170,7 @@ def test_the_sessions_of_a_hundred_are_looked_at_two_milliseconds_late() -> None
 
 
 def test_a_tick_before_the_next_look_asks_nobody() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     story.classic.purgatory.wake = story.now + 60_000
     story.now += 30_000

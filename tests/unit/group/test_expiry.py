@@ -15,7 +15,7 @@ from coordinator_server.group.events import ExpireOffsets, Loaded, TopicsDeleted
 from coordinator_server.group.offsets import OffsetStore
 from coordinator_server.group.rebalance_events import OffsetsRemoved, OffsetsRemovedReason
 from coordinator_server.group.replay import apply
-from tests.support.story import Story, offset
+from tests.support.group_harness import GroupHarness, offset
 
 RETENTION_MS = 1_000_000
 HOUR_MS = 3_600_000
@@ -26,17 +26,17 @@ VALUE = OffsetCommitValue(7, -1, "", 1_700_000_000_000, -1)
 ORDERS = (("range", encode_subscription(Subscription(["orders"]))),)
 
 
-def short_lived() -> Story:
-    return Story(limits=Limits(offsets_retention_ms=RETENTION_MS))
+def short_lived() -> GroupHarness:
+    return GroupHarness(limits=Limits(offsets_retention_ms=RETENTION_MS))
 
 
-def sweep(story: Story) -> list[Any]:
+def sweep(story: GroupHarness) -> list[Any]:
     """What a sweep removed."""
     observed = story.handle(ExpireOffsets()).observed
     return [seen for seen in observed if isinstance(seen, OffsetsRemoved)]
 
 
-def removed(story: Story, offsets: int) -> list[OffsetsRemoved]:
+def removed(story: GroupHarness, offsets: int) -> list[OffsetsRemoved]:
     return [OffsetsRemoved(story.group_id, OffsetsRemovedReason.EXPIRED, offsets)]
 
 
@@ -157,7 +157,7 @@ def test_an_open_transaction_keeps_its_offsets_and_the_group() -> None:
 
 
 def test_offsets_of_deleted_topics_are_forgotten() -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit(offset(1), offset(2, partition=1), offset(3, topic="other"))
     effects = story.handle(TopicsDeleted(frozenset({"orders", "unheard of"})))
     assert effects.observed == [OffsetsRemoved("group", OffsetsRemovedReason.TOPIC_DELETED, 2)]
@@ -165,7 +165,7 @@ def test_offsets_of_deleted_topics_are_forgotten() -> None:
 
 
 def test_a_group_outlives_its_topics() -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit(offset(1))
     story.handle(TopicsDeleted(frozenset({"orders"})))
     assert story.state == "Empty"
@@ -188,7 +188,7 @@ def test_the_time_of_a_group_nobody_has_joined_yet_runs_from_the_commit() -> Non
 
 
 def test_deletions_are_told() -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit(offset(1), offset(2, partition=1))
     story.delete_offsets(("orders", [0, 5]))
     story.delete()
@@ -220,7 +220,7 @@ def test_offsets_are_known_by_their_topics_be_they_committed_or_pending() -> Non
 
 
 def test_a_stable_group_without_offsets_does_not_expire() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     written = len(story.writes)
     story.handle(ExpireOffsets())
@@ -228,7 +228,7 @@ def test_a_stable_group_without_offsets_does_not_expire() -> None:
 
 
 def test_an_offset_committed_lately_stays_however_long_the_group_is_stable() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a", protocols=ORDERS)
     story.wall += WEEK_MS
     a.commit(offset(7, topic="other"))
@@ -242,7 +242,7 @@ def test_an_offset_committed_lately_stays_however_long_the_group_is_stable() -> 
 def test_the_time_of_a_group_that_does_not_say_since_when_it_is_empty_runs_from_the_commit() -> (
     None
 ):
-    story = Story()
+    story = GroupHarness()
     empty = GroupMetadataValue("consumer", 3, None, None, -1, [])
     story.record(GroupMetadataKey("group"), empty)
     story.record(KEY, replace(VALUE, commit_timestamp=story.wall - HOUR_MS))
@@ -256,7 +256,7 @@ def test_the_time_of_a_group_that_does_not_say_since_when_it_is_empty_runs_from_
 
 
 def test_an_empty_group_with_nothing_but_an_open_transaction_does_not_expire() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     apply(story.group, KEY, VALUE, producer_id=7, order=1)

@@ -3,11 +3,11 @@
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Refuse, Rule
-from tests.support.story import DELAY_MS, Story
+from tests.support.group_harness import DELAY_MS, GroupHarness
 
 
-def at_most(size: int) -> Story:
-    return Story(limits=Limits(group_max_size=size))
+def at_most(size: int) -> GroupHarness:
+    return GroupHarness(limits=Limits(group_max_size=size))
 
 
 def test_a_full_group_refuses_a_newcomer() -> None:
@@ -88,7 +88,7 @@ def test_a_static_member_that_waits_may_restart_in_a_full_group() -> None:
 
 
 def test_a_group_loaded_over_its_limit_rebalances_down_to_it() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c")
     story.limits = Limits(group_max_size=2)
     story.restart()
@@ -116,7 +116,7 @@ def test_an_empty_group_takes_everybody_at_first() -> None:
 
 
 def test_the_old_process_of_a_restarted_member_is_no_member_of_a_full_group() -> None:
-    story = Story(limits=Limits(group_max_size=1))
+    story = GroupHarness(limits=Limits(group_max_size=1))
     (old,) = story.stable("a", instance="i")
     assert old.restarted().join().error is ErrorCode.NONE
     assert old.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED

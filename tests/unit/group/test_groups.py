@@ -5,18 +5,18 @@ import pytest
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import DescribedMember, Refuse, Rule
 from coordinator_server.group.events import Describe
-from tests.support.story import DELAY_MS, Request, Story, offset
+from tests.support.group_harness import DELAY_MS, GroupHarness, Request, offset
 
 
 def test_a_group_that_does_not_exist_cannot_be_described() -> None:
-    story = Story()
+    story = GroupHarness()
     request = Request("DescribeGroups")
     story.send(Describe(request), request)
     assert (request.error, request.rule) == (ErrorCode.GROUP_ID_NOT_FOUND, Rule.GROUP_UNKNOWN)
 
 
 def test_a_simple_group_is_described_as_empty() -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit()
     found = story.describe()
     assert (found.state, found.protocol_type, found.protocol_name) == ("Empty", "", "")
@@ -24,7 +24,7 @@ def test_a_simple_group_is_described_as_empty() -> None:
 
 
 def test_a_stable_group_shows_what_its_members_said_and_got() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", "one")
     story.settle(a)
     found = story.describe()
@@ -38,7 +38,7 @@ def test_a_stable_group_shows_what_its_members_said_and_got() -> None:
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
 def test_a_rebalancing_group_shows_no_protocol_and_no_metadata(state: str) -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     if state == "CompletingRebalance":
@@ -49,7 +49,7 @@ def test_a_rebalancing_group_shows_no_protocol_and_no_metadata(state: str) -> No
 
 
 def test_an_assignment_that_was_given_up_is_not_shown() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.join()
     story.member("b").enter()
@@ -60,7 +60,7 @@ def test_an_assignment_that_was_given_up_is_not_shown() -> None:
 
 
 def test_an_empty_group_goes_with_all_its_offsets() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.commit(offset(1), offset(2, partition=1))
     a.leave()
@@ -72,14 +72,14 @@ def test_an_empty_group_goes_with_all_its_offsets() -> None:
 
 
 def test_a_simple_group_goes_too() -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit()
     assert story.delete().error is ErrorCode.NONE
     assert story.group.is_vacant
 
 
 def test_a_group_with_members_stays() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     request = story.delete()
     assert (request.error, request.rule) == (ErrorCode.NON_EMPTY_GROUP, Rule.GROUP_NOT_EMPTY)
@@ -87,13 +87,13 @@ def test_a_group_with_members_stays() -> None:
 
 
 def test_a_group_that_members_are_joining_stays() -> None:
-    story = Story()
+    story = GroupHarness()
     story.member("a").enter()
     assert story.delete().error is ErrorCode.NON_EMPTY_GROUP
 
 
 def test_a_deleted_group_cannot_be_deleted_again() -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit()
     story.delete()
     request = story.delete()
@@ -102,7 +102,7 @@ def test_a_deleted_group_cannot_be_deleted_again() -> None:
 
 
 def test_a_deleted_group_forgets_its_pending_members() -> None:
-    story = Story()
+    story = GroupHarness()
     pending = story.member("a")
     pending.join()
     story.delete()
@@ -112,7 +112,7 @@ def test_a_deleted_group_forgets_its_pending_members() -> None:
 
 
 def test_the_id_of_a_deleted_group_begins_anew() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     story.delete()
@@ -124,7 +124,7 @@ def test_the_id_of_a_deleted_group_begins_anew() -> None:
 
 
 def test_what_a_member_was_assigned_is_shown_while_others_join() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a", "b")
     story.member("c", known=False).join()
     shown = story.describe()

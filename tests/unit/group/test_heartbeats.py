@@ -4,31 +4,31 @@ import pytest
 
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Refuse, Rule
-from tests.support.story import DELAY_MS, SESSION_MS, Story
+from tests.support.group_harness import DELAY_MS, SESSION_MS, GroupHarness
 
 
 def test_a_group_that_does_not_exist_knows_no_member() -> None:
-    story = Story()
+    story = GroupHarness()
     request = story.member("a", member_id="x").heartbeat()
     assert (request.error, request.rule) == (ErrorCode.UNKNOWN_MEMBER_ID, Rule.GROUP_UNKNOWN)
     assert story.group.is_vacant
 
 
 def test_an_empty_group_knows_no_member() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     assert a.heartbeat().rule is Rule.MEMBER_UNKNOWN
 
 
 def test_members_of_a_stable_group_may_go_on() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     assert a.heartbeat().error is ErrorCode.NONE
 
 
 def test_members_may_heartbeat_while_the_assignment_is_awaited() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a")
     a.enter()
     story.advance(DELAY_MS)
@@ -37,7 +37,7 @@ def test_members_may_heartbeat_while_the_assignment_is_awaited() -> None:
 
 
 def test_members_are_told_to_join_again() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.member("b").enter()
     request = a.heartbeat()
@@ -48,7 +48,7 @@ def test_members_are_told_to_join_again() -> None:
 
 
 def test_a_pending_member_is_no_member() -> None:
-    story = Story()
+    story = GroupHarness()
     pending = story.member("a")
     pending.join()
     assert pending.heartbeat().rule is Rule.MEMBER_UNKNOWN
@@ -56,7 +56,7 @@ def test_a_pending_member_is_no_member() -> None:
 
 @pytest.mark.parametrize("generation", [-1, 0, 2])
 def test_another_generation_is_refused(generation: int) -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     request = a.heartbeat(generation)
     assert (request.error, request.rule) == (
@@ -66,7 +66,7 @@ def test_another_generation_is_refused(generation: int) -> None:
 
 
 def test_the_refusal_of_a_generation_says_since_when_there_is_another() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     since = story.wall
     story.advance(1_000)
@@ -80,7 +80,7 @@ def test_the_refusal_of_a_generation_says_since_when_there_is_another() -> None:
 
 
 def test_the_member_is_looked_at_before_the_generation() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.instance = "i"
     assert a.heartbeat(7).rule is Rule.INSTANCE_UNKNOWN
@@ -88,7 +88,7 @@ def test_the_member_is_looked_at_before_the_generation() -> None:
 
 @pytest.mark.parametrize("state", ["Stable", "CompletingRebalance", "PreparingRebalance"])
 def test_a_heartbeat_gives_a_full_session(state: str) -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b", session=60_000)
     a.session = b.session = SESSION_MS
     a.protocols = b.protocols = (("range", b"news"),)
@@ -105,7 +105,7 @@ def test_a_heartbeat_gives_a_full_session(state: str) -> None:
 
 
 def test_a_refused_heartbeat_keeps_no_session_alive() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.advance(5_000)
     a.heartbeat(7)
@@ -114,14 +114,14 @@ def test_a_refused_heartbeat_keeps_no_session_alive() -> None:
 
 
 def test_a_stranger_is_no_member_even_if_it_knows_the_generation() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     request = story.member("x", member_id="x").heartbeat(generation=1)
     assert (request.error, request.rule) == (ErrorCode.UNKNOWN_MEMBER_ID, Rule.MEMBER_UNKNOWN)
 
 
 def test_whoever_has_another_generation_is_told_since_when_the_group_is_at_its_own() -> None:
-    story = Story()
+    story = GroupHarness()
     made = story.wall
     a, b = story.member("a"), story.member("b")
     a.enter()

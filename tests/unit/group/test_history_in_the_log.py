@@ -34,21 +34,21 @@ from coordinator_server.group.rebalance_log import (
     unpack,
 )
 from coordinator_server.observe.forms import rebalance_form
+from tests.support.group_harness import DELAY_MS, GroupHarness
 from tests.support.offsets import one_by_one
-from tests.support.story import DELAY_MS, Story
 
 DAY_MS = 24 * 60 * 60 * 1000
 
 
-def past_of(story: Story) -> list[RebalanceEvent]:
+def past_of(story: GroupHarness) -> list[RebalanceEvent]:
     return list(PastEvents(story.group_id, story.group.past))
 
 
-def group_writes(story: Story) -> list[Write]:
+def group_writes(story: GroupHarness) -> list[Write]:
     return [write for write in story.writes if isinstance(write.key, GroupMetadataKey)]
 
 
-def history_writes(story: Story) -> list[Write]:
+def history_writes(story: GroupHarness) -> list[Write]:
     return [write for write in story.writes if isinstance(write.key, RebalanceHistoryKey)]
 
 
@@ -59,7 +59,7 @@ def headers_of(write: Write) -> dict[str, str]:
     return {name: value.decode() for name, value in record.headers}
 
 
-def rebalanced(story: Story, times: int) -> Any:
+def rebalanced(story: GroupHarness, times: int) -> Any:
     """A group of one member that has rebalanced so often."""
     (a,) = story.stable("a")
     for _ in range(times - 1):
@@ -70,7 +70,7 @@ def rebalanced(story: Story, times: int) -> Any:
 
 
 def test_a_history_record_follows_the_record_that_closes_the_rebalance() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     *_, group, history = story.writes
     assert isinstance(group.key, GroupMetadataKey)
@@ -79,7 +79,7 @@ def test_a_history_record_follows_the_record_that_closes_the_rebalance() -> None
 
 
 def test_a_rebalance_takes_as_long_as_both_of_its_phases() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a")
     a.enter()
     story.advance(DELAY_MS)
@@ -91,7 +91,7 @@ def test_a_rebalance_takes_as_long_as_both_of_its_phases() -> None:
 
 
 def test_a_group_that_emptied_is_told_as_well() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave("bye")
     assert past_of(story) == story.rebalances
@@ -100,7 +100,7 @@ def test_a_group_that_emptied_is_told_as_well() -> None:
 
 
 def test_the_record_that_closes_a_rebalance_says_why_in_its_headers() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", "one")
     began = story.wall
     a.enter("rolling upgrade")
@@ -128,7 +128,7 @@ def test_the_record_that_closes_a_rebalance_says_why_in_its_headers() -> None:
 
 
 def test_headers_count_who_left_and_who_was_evicted_and_leave_out_what_there_is_none_of() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c, d = story.stable("a", "b", "c", "d")
     c.leave()
     d.leave()
@@ -143,7 +143,7 @@ def test_headers_count_who_left_and_who_was_evicted_and_leave_out_what_there_is_
 
 
 def test_headers_are_bounded_whatever_clients_are_called() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("\N{GRINNING FACE}" * 2_000, "\u00e9" * 3_000)
     a.enter("why " * 5_000)
     story.advance(6_000)
@@ -158,7 +158,7 @@ def test_headers_are_bounded_whatever_clients_are_called() -> None:
 
 
 def test_every_text_of_the_headers_has_a_length_of_its_own() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a" * 2_000, "i" * 2_000, known=False)
     a.join("why" * 2_000, client_host="h" * 2_000)
     story.advance(6_000)
@@ -172,7 +172,7 @@ def test_every_text_of_the_headers_has_a_length_of_its_own() -> None:
 
 
 def test_records_that_close_no_rebalance_have_no_headers() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", "one")
     story.settle(a)
     before = len(group_writes(story))
@@ -181,7 +181,7 @@ def test_records_that_close_no_rebalance_have_no_headers() -> None:
 
 
 def test_an_assignment_never_fails_for_its_story() -> None:
-    story = Story(limits=Limits(max_append_bytes=2_000))
+    story = GroupHarness(limits=Limits(max_append_bytes=2_000))
     (a,) = story.stable("a")
     assert a.heartbeat().error == 0
     assert group_writes(story)[-1].headers == NO_HEADERS
@@ -190,7 +190,7 @@ def test_an_assignment_never_fails_for_its_story() -> None:
 
 
 def test_the_past_and_its_numbers_survive_a_restart() -> None:
-    story = Story()
+    story = GroupHarness()
     a = rebalanced(story, 2)
     before = past_of(story)
     story.restart()
@@ -202,7 +202,7 @@ def test_the_past_and_its_numbers_survive_a_restart() -> None:
 
 
 def test_no_group_keeps_more_than_it_may() -> None:
-    story = Story(limits=Limits(history_max_rebalances=3))
+    story = GroupHarness(limits=Limits(history_max_rebalances=3))
     rebalanced(story, 5)
     assert [event.sequence for event in past_of(story)] == [2, 3, 4]
     gone = [write.key for write in history_writes(story) if write.value is None]
@@ -210,7 +210,7 @@ def test_no_group_keeps_more_than_it_may() -> None:
 
 
 def test_nothing_is_forgotten_before_there_is_one_too_many() -> None:
-    story = Story(limits=Limits(history_max_rebalances=6))
+    story = GroupHarness(limits=Limits(history_max_rebalances=6))
     a = rebalanced(story, 6)
     assert [event.sequence for event in past_of(story)] == [0, 1, 2, 3, 4, 5]
     story.force_rebalance()
@@ -220,7 +220,7 @@ def test_nothing_is_forgotten_before_there_is_one_too_many() -> None:
 
 
 def test_a_group_that_goes_with_as_many_as_it_may_have_forgets_each_once() -> None:
-    story = Story(limits=Limits(history_max_rebalances=3))
+    story = GroupHarness(limits=Limits(history_max_rebalances=3))
     rebalanced(story, 3).leave()
     keys = [
         RebalanceHistoryKey("group", event.generation_after, event.sequence)
@@ -233,7 +233,7 @@ def test_a_group_that_goes_with_as_many_as_it_may_have_forgets_each_once() -> No
 
 
 def test_a_smaller_limit_holds_from_the_next_rebalance_that_ends() -> None:
-    story = Story()
+    story = GroupHarness()
     a = rebalanced(story, 5)
     story.limits = Limits(history_max_rebalances=3)
     story.force_rebalance()
@@ -244,7 +244,7 @@ def test_a_smaller_limit_holds_from_the_next_rebalance_that_ends() -> None:
 
 
 def test_a_group_keeps_a_thousand_rebalances_where_nothing_else_is_configured() -> None:
-    story = Story()
+    story = GroupHarness()
     a = rebalanced(story, 1)
     (first,) = past_of(story)
     for sequence in range(1, 1_000):
@@ -260,7 +260,7 @@ def test_a_group_keeps_a_thousand_rebalances_where_nothing_else_is_configured() 
 
 
 def test_a_rebalance_is_kept_for_its_retention() -> None:
-    story = Story()
+    story = GroupHarness()
     a = rebalanced(story, 1)
     story.wall += 3 * DAY_MS
     story.force_rebalance()
@@ -275,7 +275,7 @@ def test_a_rebalance_is_kept_for_its_retention() -> None:
 
 
 def test_the_history_goes_with_its_group_and_observers_are_told() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     story.delete()
@@ -290,7 +290,7 @@ def test_the_history_goes_with_its_group_and_observers_are_told() -> None:
 
 
 def test_a_group_that_expires_with_an_old_history_forgets_each_rebalance_once() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     story.wall += 8 * DAY_MS
@@ -304,7 +304,7 @@ def test_a_group_that_expires_with_an_old_history_forgets_each_rebalance_once() 
 
 
 def test_the_history_of_a_group_that_a_broker_has_deleted_goes_with_the_load() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     assert len(story.group.past) == 2
@@ -322,7 +322,7 @@ def test_the_history_of_a_group_that_a_broker_has_deleted_goes_with_the_load() -
 
 
 def test_a_rebalance_told_twice_by_the_log_is_one() -> None:
-    story = Story()
+    story = GroupHarness()
     rebalanced(story, 3)
     first, second, third = story.group.past
     assert kept(story.group.past, second) == (first, third, second)
@@ -333,7 +333,7 @@ def test_a_rebalance_told_twice_by_the_log_is_one() -> None:
 
 
 def test_lists_are_cut_until_they_fit_and_counts_are_kept() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     (event,) = story.rebalances
     many = tuple(
@@ -357,7 +357,7 @@ def test_lists_are_cut_until_they_fit_and_counts_are_kept() -> None:
 
 
 def test_words_that_are_known_are_reasons_and_outcomes_themselves() -> None:
-    story = Story()
+    story = GroupHarness()
     rebalanced(story, 1)
     (event,) = past_of(story)
     assert event.reason is RebalanceReason.MEMBER_JOINED
@@ -365,7 +365,7 @@ def test_words_that_are_known_are_reasons_and_outcomes_themselves() -> None:
 
 
 def test_words_of_a_later_version_are_shown_as_they_are() -> None:
-    story = Story()
+    story = GroupHarness()
     rebalanced(story, 1)
     (raw,) = story.group.past
     value = decode_history(raw)
@@ -379,7 +379,7 @@ def test_words_of_a_later_version_are_shown_as_they_are() -> None:
 
 
 def test_a_retention_of_a_millisecond_is_one() -> None:
-    story = Story(limits=Limits(history_retention_ms=1))
+    story = GroupHarness(limits=Limits(history_retention_ms=1))
     story.stable("a")
     assert past_of(story) == story.rebalances
     assert story.rebalances[-1].sequence == 0

@@ -15,60 +15,60 @@ from coordinator_server.group.events import (
     LeavingMember,
     ProtocolMetadata,
 )
-from tests.support.crowd import SESSION_MS, Crowd, bytecodes
-from tests.support.story import DELAY_MS, Request, Story, offset
+from tests.support.group_harness import DELAY_MS, GroupHarness, Request, offset
+from tests.support.large_group import SESSION_MS, LargeGroup, bytecodes
 
 MANY = 5_000
 LONG = "x" * 32_768
 DAY_MS = 24 * 60 * 60 * 1000
 LONGEST_MS = 2_147_483_647
 
-Step = Callable[[Crowd], object]
+Step = Callable[[LargeGroup], object]
 
 
-def rebalance(crowd: Crowd) -> None:
+def rebalance(crowd: LargeGroup) -> None:
     """A newcomer of an old version makes everybody join and sync again."""
     crowd.join("", "new", requires_known_member_id=False)
     crowd.join_all()
     crowd.sync_all()
 
 
-def fall_silent(crowd: Crowd) -> None:
+def fall_silent(crowd: LargeGroup) -> None:
     """The last heartbeats came over three seconds; then nothing."""
     crowd.advance(2 * SESSION_MS)
     assert crowd.state == "Empty"
 
 
-def heartbeat(crowd: Crowd) -> None:
+def heartbeat(crowd: LargeGroup) -> None:
     for _ in range(4):
         crowd.heartbeat_all(SESSION_MS // 3)
 
 
-def leave_together(crowd: Crowd) -> None:
+def leave_together(crowd: LargeGroup) -> None:
     crowd.ask(Leave, [LeavingMember(member_id, None) for member_id in crowd.members])
 
 
-def describe(crowd: Crowd) -> None:
+def describe(crowd: LargeGroup) -> None:
     crowd.ask(Describe)
 
 
-def settled(size: int) -> Crowd:
-    crowd = Crowd(size)
+def settled(size: int) -> LargeGroup:
+    crowd = LargeGroup(size)
     crowd.settle()
     return crowd
 
 
-def waiting(size: int) -> Crowd:
-    crowd = Crowd(size)
+def waiting(size: int) -> LargeGroup:
+    crowd = LargeGroup(size)
     crowd.get_ids()
     return crowd
 
 
-STEPS: dict[str, tuple[Callable[[int], Crowd], Step]] = {
-    "a group forms": (Crowd, Crowd.settle),
+STEPS: dict[str, tuple[Callable[[int], LargeGroup], Step]] = {
+    "a group forms": (LargeGroup, LargeGroup.settle),
     "a newcomer makes it rebalance": (settled, rebalance),
     "members heartbeat": (settled, heartbeat),
-    "members leave one by one": (settled, Crowd.leave_one_by_one),
+    "members leave one by one": (settled, LargeGroup.leave_one_by_one),
     "members leave together": (settled, leave_together),
     "it is described": (settled, describe),
 }
@@ -87,7 +87,7 @@ def test_twice_the_members_cost_twice_as_much(what: str) -> None:
 
 @pytest.mark.parametrize("prepare", [settled, waiting])
 def test_thousands_that_fall_silent_together_cost_little(
-    prepare: Callable[[int], Crowd],
+    prepare: Callable[[int], LargeGroup],
 ) -> None:
     def cost(size: int) -> int:
         crowd = prepare(size)
@@ -150,7 +150,7 @@ def test_a_batch_of_thousands_that_leave_names_each_of_them() -> None:
 
 @pytest.mark.parametrize("field", ["name", "instance", "protocol_type"])
 def test_an_id_of_32_kib_is_refused_and_leaves_nothing_behind(field: str) -> None:
-    story = Story()
+    story = GroupHarness()
     request = story.member(**{"name": "a", field: LONG}).join()
     assert (request.error, request.rule) == (ErrorCode.INVALID_REQUEST, Rule.TEXT_TOO_LONG)
     assert story.state == "Dead"
@@ -159,7 +159,7 @@ def test_an_id_of_32_kib_is_refused_and_leaves_nothing_behind(field: str) -> Non
 
 @pytest.mark.parametrize("text", [LONG, "\U0001f600" * 16_384, "\ufffd" * 12_000])
 def test_a_member_or_group_id_of_32_kib_is_answered(text: str) -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     requests = [
         a.join(member_id=text),
@@ -172,14 +172,14 @@ def test_a_member_or_group_id_of_32_kib_is_answered(text: str) -> None:
     left = story.leave(LeavingMember(text, None), LeavingMember("", text))
     assert left.error is ErrorCode.NONE
     assert story.state == "Stable"
-    named = Story(group_id=text)
+    named = GroupHarness(group_id=text)
     assert named.member("a").join().error is ErrorCode.INVALID_REQUEST
     assert named.commit().error is ErrorCode.INVALID_REQUEST
     assert named.fetch([("orders", [0])])["orders", 0].offset == -1
 
 
 def test_a_reason_of_32_kib_is_cut_before_anybody_sees_it() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.join(reason=LONG)
     a.sync({a: b""}, generation=a.generation)
@@ -189,7 +189,7 @@ def test_a_reason_of_32_kib_is_cut_before_anybody_sees_it() -> None:
 
 
 def test_metadata_of_a_commit_of_32_kib_is_refused_for_its_partition_only() -> None:
-    story = Story(limits=Limits(offset_metadata_max_chars=2**31 - 1))
+    story = GroupHarness(limits=Limits(offset_metadata_max_chars=2**31 - 1))
     story.commit(offset(1, 0, metadata=LONG), retention_ms=-1)
     assert story.fetch()["orders", 0].metadata == LONG
     story.commit(offset(2, 0, metadata=LONG), offset(2, 1), retention_ms=5)
@@ -204,7 +204,7 @@ def test_metadata_of_a_commit_of_32_kib_is_refused_for_its_partition_only() -> N
 def test_unusual_protocol_lists_neither_break_nor_poison_a_group(
     protocols: tuple[ProtocolMetadata, ...],
 ) -> None:
-    story = Story()
+    story = GroupHarness()
     member = story.member("a", protocols=protocols)
     request = member.enter()
     story.advance(DELAY_MS)
@@ -221,7 +221,7 @@ def test_unusual_protocol_lists_neither_break_nor_poison_a_group(
 
 
 def test_thousands_of_protocols_are_voted_on_once() -> None:
-    story = Story()
+    story = GroupHarness()
     names = [f"protocol {n}" for n in range(MANY)]
     a = story.member("a", protocols=[(name, b"a") for name in names])
     b = story.member("b", protocols=[(name, b"b") for name in reversed(names)])
@@ -236,7 +236,7 @@ def test_thousands_of_protocols_are_voted_on_once() -> None:
 
 @pytest.mark.parametrize("timeout", [LONGEST_MS, -1, 0, -LONGEST_MS - 1])
 def test_a_rebalance_timeout_of_any_number_is_survived(timeout: int) -> None:
-    story = Story()
+    story = GroupHarness()
     members = [story.member(name, rebalance=timeout) for name in "ab"]
     a, b = members
     a.enter()
@@ -255,7 +255,7 @@ def test_a_rebalance_timeout_of_any_number_is_survived(timeout: int) -> None:
 
 
 def test_the_longest_session_timeout_does_not_overflow() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a", session=LONGEST_MS)
     story.advance(LONGEST_MS - 1)
     assert a.heartbeat().error is ErrorCode.NONE
@@ -268,7 +268,7 @@ def test_the_longest_session_timeout_does_not_overflow() -> None:
 @pytest.mark.parametrize("timeout", [0, -1, -LONGEST_MS - 1])
 def test_a_session_that_ends_before_it_begins_is_no_endless_loop(timeout: int) -> None:
     """The API refuses it; a log may hold it."""
-    story = Story()
+    story = GroupHarness()
     member = story.member("a", session=timeout)
     member.enter()
     story.advance(DAY_MS)
@@ -279,7 +279,7 @@ def test_a_session_that_ends_before_it_begins_is_no_endless_loop(timeout: int) -
 
 @pytest.mark.parametrize("generation", [LONGEST_MS, -1, 0, -LONGEST_MS - 1])
 def test_a_generation_of_any_number_is_answered(generation: int) -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     for request in (a.heartbeat(generation), a.sync(generation=generation)):
         assert request.error is ErrorCode.ILLEGAL_GENERATION
@@ -288,7 +288,7 @@ def test_a_generation_of_any_number_is_answered(generation: int) -> None:
 
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63), -1, 0])
 def test_an_offset_or_epoch_of_any_number_is_kept(number: int) -> None:
-    story = Story()
+    story = GroupHarness()
     epoch = max(min(number, 2**31 - 1), -(2**31))
     story.commit(offset(number, 2**31 - 1, epoch=epoch))
     for _ in range(2):
@@ -299,7 +299,7 @@ def test_an_offset_or_epoch_of_any_number_is_kept(number: int) -> None:
 
 @pytest.mark.parametrize("retention_ms", [2**63 - 1, LONGEST_MS, 0, -2, -(2**63)])
 def test_a_retention_of_any_number_expires_when_it_says(retention_ms: int) -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit(retention_ms=retention_ms)
     story.restart()
     story.handle(ExpireOffsets())
@@ -308,7 +308,7 @@ def test_a_retention_of_any_number_expires_when_it_says(retention_ms: int) -> No
 
 @pytest.mark.parametrize("jump", [DAY_MS, -DAY_MS, -1_700_000_000_000, 2**62])
 def test_a_wall_clock_that_jumps_breaks_nothing(jump: int) -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.commit()
     story.wall += jump
@@ -327,7 +327,7 @@ def test_a_wall_clock_that_jumps_breaks_nothing(jump: int) -> None:
 
 
 def test_time_that_stands_still_or_leaps_leaves_nobody_waiting_for_ever() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a", "b")
     waiting_one = story.member("c").enter()
     story.now += DAY_MS
@@ -338,7 +338,7 @@ def test_time_that_stands_still_or_leaps_leaves_nobody_waiting_for_ever() -> Non
 
 
 def test_a_group_of_thousands_of_offsets_is_deleted_in_one_turn() -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit(*(offset(1, n) for n in range(MANY)))
     request = Request("DeleteGroups")
     before = len(story.writes)

@@ -9,7 +9,7 @@ from coordinator_server.group.classic.state import ClassicGroup, ClassicGroupSta
 from coordinator_server.group.events import Describe, Heartbeat
 from coordinator_server.group.group import Group, TurnFailed
 from coordinator_server.group.purgatory import NEVER, DelayedJoin
-from tests.support.story import Request, Story
+from tests.support.group_harness import GroupHarness, Request
 
 _S = ClassicGroupState
 Damage = Callable[[ClassicGroup], object]
@@ -54,7 +54,7 @@ def first(group: ClassicGroup) -> str:
     ],
 )
 def test_a_broken_rule_is_named(damage: Damage, rule: str) -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a", "b", session=60_000)
     story.member("c").join()
     assert list(story.group.broken_rules()) == []
@@ -63,7 +63,7 @@ def test_a_broken_rule_is_named(damage: Damage, rule: str) -> None:
 
 
 def test_syncs_are_awaited_only_while_there_is_a_generation() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     story.classic.pending_sync = {"a": None}
@@ -94,7 +94,7 @@ def test_a_state_cannot_follow_any_other(
 
 
 def test_a_bug_says_which_event_it_was_and_what_was_answered_before() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.classic.members[a.member_id] = None  # type: ignore[assignment]
     event = Heartbeat(Request("Heartbeat"), a.member_id, None, 1)
@@ -106,7 +106,7 @@ def test_a_bug_says_which_event_it_was_and_what_was_answered_before() -> None:
 
 
 def test_the_parked_are_handed_over_once() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     request = a.join()
     assert story.group.take_parked() == [request]
@@ -117,7 +117,7 @@ def test_the_parked_are_handed_over_once() -> None:
 
 
 def test_parked_syncs_are_handed_over_too() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join(), b.join()
     request = b.sync()
@@ -127,12 +127,12 @@ def test_parked_syncs_are_handed_over_too() -> None:
     assert len(story.group.handle(event, story.context()).replies) == 1
 
 
-def said(story: Story) -> str:
+def said(story: GroupHarness) -> str:
     return "\n".join(story.group.broken_rules())
 
 
 def test_an_assignment_cannot_be_awaited_of_nobody() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     story.classic.members.clear()
     story.classic.state = ClassicGroupState.COMPLETING_REBALANCE
@@ -140,21 +140,21 @@ def test_an_assignment_cannot_be_awaited_of_nobody() -> None:
 
 
 def test_the_purgatory_must_not_wake_after_an_id_that_was_handed_out_expires() -> None:
-    story = Story()
+    story = GroupHarness()
     story.member("a", session=6_000).join()
     story.classic.purgatory.wake = story.now + 6_001
     assert f"wakes at {story.now + 6_001}, after {story.now + 6_000}" in said(story)
 
 
 def test_the_purgatory_must_not_wake_after_the_join_phase_ends() -> None:
-    story = Story()
+    story = GroupHarness()
     story.member("a", known=False).join()
     story.classic.purgatory.wake = story.now + 3_001
     assert f"wakes at {story.now + 3_001}, after {story.now + 3_000}" in said(story)
 
 
 def test_the_purgatory_must_not_wake_between_two_deadlines() -> None:
-    story = Story()
+    story = GroupHarness()
     for name, session in (("a", 6_000), ("b", 9_000)):
         story.member(name, session=session).join()
     story.classic.purgatory.wake = story.now + 7_000
@@ -162,7 +162,7 @@ def test_the_purgatory_must_not_wake_between_two_deadlines() -> None:
 
 
 def test_the_sessions_of_a_large_group_may_be_looked_at_late_and_its_join_phase_may_not() -> None:
-    story = Story()
+    story = GroupHarness()
     for number in range(100):
         story.member(f"m{number}", session=6_000).join()
     story.classic.purgatory.wake = story.now + 6_002

@@ -3,10 +3,10 @@
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.classic.rebalance import SHORTEST_POSTPONEMENT_MS
 from coordinator_server.group.effects import Rule
-from tests.support.story import REBALANCE_MS, Story
+from tests.support.group_harness import REBALANCE_MS, GroupHarness
 
 
-def keep_alive(story: Story, ms: int, *members: object) -> None:
+def keep_alive(story: GroupHarness, ms: int, *members: object) -> None:
     """Let time pass while members heartbeat."""
     for _ in range(ms // 5_000):
         story.advance(5_000)
@@ -15,7 +15,7 @@ def keep_alive(story: Story, ms: int, *members: object) -> None:
 
 
 def test_the_join_phase_ends_when_everybody_has_joined() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c")
     requests = [a.join(), b.join()]
     assert all(request.is_parked for request in requests)
@@ -24,7 +24,7 @@ def test_the_join_phase_ends_when_everybody_has_joined() -> None:
 
 
 def test_members_that_do_not_join_in_time_are_removed() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     request = a.join()
     keep_alive(story, REBALANCE_MS - 5_000, b)
@@ -36,7 +36,7 @@ def test_members_that_do_not_join_in_time_are_removed() -> None:
 
 
 def test_the_longest_rebalance_timeout_of_the_members_counts() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a", rebalance=20_000), story.member("b", rebalance=30_000)
     story.settle(a, b)
     request = a.join()
@@ -47,7 +47,7 @@ def test_the_longest_rebalance_timeout_of_the_members_counts() -> None:
 
 
 def test_a_late_member_is_not_waited_for_twice() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     keep_alive(story, REBALANCE_MS, b)
@@ -59,7 +59,7 @@ def test_a_late_member_is_not_waited_for_twice() -> None:
 
 
 def test_members_that_wait_do_not_expire_however_long_it_takes() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     request = a.join()
     keep_alive(story, 6 * 10_000 - 5_000, b)
@@ -68,7 +68,7 @@ def test_members_that_wait_do_not_expire_however_long_it_takes() -> None:
 
 
 def test_members_get_a_full_session_when_the_join_phase_ends() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     keep_alive(story, 50_000, b)
@@ -80,7 +80,7 @@ def test_members_get_a_full_session_when_the_join_phase_ends() -> None:
 
 
 def test_a_leader_that_does_not_join_is_replaced() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     b.protocols = (("range", b"news"),)
     request = b.join()
@@ -90,7 +90,7 @@ def test_a_leader_that_does_not_join_is_replaced() -> None:
 
 
 def test_the_leader_stays_if_it_joins() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c")
     a.join()
     c.join()
@@ -98,7 +98,7 @@ def test_the_leader_stays_if_it_joins() -> None:
 
 
 def test_the_longest_serving_member_leads_when_the_leader_leaves() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c")
     a.leave()
     c.join()
@@ -106,7 +106,7 @@ def test_the_longest_serving_member_leads_when_the_leader_leaves() -> None:
 
 
 def test_absent_static_members_stay_and_do_not_lead() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", "one", session=1_800_000)
     b = story.member("b")
     story.settle(a, b)
@@ -119,7 +119,7 @@ def test_absent_static_members_stay_and_do_not_lead() -> None:
 
 
 def test_the_join_phase_is_postponed_if_nobody_joined() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = (story.member(name, name, session=1_800_000) for name in "ab")
     c = story.member("c")
     story.settle(a, b, c)
@@ -134,7 +134,7 @@ def test_the_join_phase_is_postponed_if_nobody_joined() -> None:
 
 
 def test_a_postponed_join_phase_is_not_looked_at_all_the_time() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", "one", session=60_000, rebalance=1)
     b = story.member("b", rebalance=1)
     story.settle(a, b)
@@ -145,7 +145,7 @@ def test_a_postponed_join_phase_is_not_looked_at_all_the_time() -> None:
 
 
 def test_the_group_is_empty_when_the_last_who_was_waited_for_expires() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     b.leave()
     story.advance(10_000)
@@ -154,7 +154,7 @@ def test_the_group_is_empty_when_the_last_who_was_waited_for_expires() -> None:
 
 
 def test_the_last_real_member_may_expire_while_another_is_pending() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     story.member("c", session=40_000).join()
     a.leave()
@@ -166,7 +166,7 @@ def test_the_last_real_member_may_expire_while_another_is_pending() -> None:
 
 
 def test_a_sync_of_the_generation_that_ends_is_refused() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     story.member("c").enter()
     request = b.sync()
@@ -178,7 +178,7 @@ def test_a_sync_of_the_generation_that_ends_is_refused() -> None:
 
 
 def test_a_member_removed_at_the_end_of_the_join_phase_causes_no_second_rebalance() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     keep_alive(story, REBALANCE_MS, b)
@@ -188,7 +188,7 @@ def test_a_member_removed_at_the_end_of_the_join_phase_causes_no_second_rebalanc
 
 
 def test_a_join_phase_nobody_came_to_goes_on_for_a_second_at_least() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a", "i"), story.member("b", "j")
     story.settle(a, b)
     a.rebalance = b.rebalance = 0
@@ -201,7 +201,7 @@ def test_a_join_phase_nobody_came_to_goes_on_for_a_second_at_least() -> None:
 
 
 def test_a_leader_that_is_not_the_eldest_keeps_leading_when_another_leaves() -> None:
-    story = Story()
+    story = GroupHarness()
     leader = story.member("a", "i")
     b, c = story.member("b"), story.member("c")
     story.settle(leader, b, c)

@@ -5,11 +5,11 @@ import pytest
 from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.records import GroupMetadataKey
 from coordinator_server.group.effects import Joined, Refuse, Rule
-from tests.support.story import DELAY_MS, SESSION_MS, Story
+from tests.support.group_harness import DELAY_MS, SESSION_MS, GroupHarness
 
 
 def test_a_newcomer_is_first_told_its_member_id() -> None:
-    story = Story()
+    story = GroupHarness()
     request = story.member("a").join()
     assert request.error is ErrorCode.MEMBER_ID_REQUIRED
     assert request.rule is Rule.MEMBER_ID_REQUIRED
@@ -20,21 +20,21 @@ def test_a_newcomer_is_first_told_its_member_id() -> None:
 
 
 def test_an_old_client_is_let_in_without_being_asked_to_come_back() -> None:
-    story = Story()
+    story = GroupHarness()
     request = story.member("a", known=False).join()
     assert request.is_parked
     assert story.state == "PreparingRebalance"
 
 
 def test_a_static_newcomer_is_let_in_without_being_asked_to_come_back() -> None:
-    story = Story()
+    story = GroupHarness()
     request = story.member("a", "instance").join()
     story.advance(DELAY_MS)
     assert request.joined.member_id.startswith("instance-")
 
 
 def test_the_first_generation_is_told_to_its_only_member() -> None:
-    story = Story()
+    story = GroupHarness()
     member = story.member("a")
     request = member.enter()
     story.advance(DELAY_MS)
@@ -50,7 +50,7 @@ def test_the_first_generation_is_told_to_its_only_member() -> None:
 
 
 def test_only_the_leader_is_told_of_the_members() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     first, second = a.enter(), b.enter()
     story.advance(2 * DELAY_MS)
@@ -61,7 +61,7 @@ def test_only_the_leader_is_told_of_the_members() -> None:
 
 def test_the_first_that_is_written_of_a_group_is_a_generation_with_its_assignment() -> None:
     """Kafka writes an Empty group when a member id is asked for, which tells nobody anything."""
-    story = Story()
+    story = GroupHarness()
     a = story.member("a")
     a.join()
     assert (story.state, story.writes) == ("Empty", [])
@@ -73,14 +73,14 @@ def test_the_first_that_is_written_of_a_group_is_a_generation_with_its_assignmen
 
 
 def test_an_unknown_member_id_does_not_make_a_group() -> None:
-    story = Story()
+    story = GroupHarness()
     request = story.member("a", member_id="made-up").join()
     assert (request.error, request.rule) == (ErrorCode.UNKNOWN_MEMBER_ID, Rule.GROUP_UNKNOWN)
     assert story.group.is_vacant
 
 
 def test_an_unknown_member_id_is_refused_in_every_state() -> None:
-    story = Story()
+    story = GroupHarness()
     stranger = story.member("x", member_id="made-up")
     a = story.member("a")
     a.join()
@@ -94,7 +94,7 @@ def test_an_unknown_member_id_is_refused_in_every_state() -> None:
 
 
 def test_a_newcomer_makes_a_stable_group_rebalance() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     c = story.member("c")
     request = c.enter()
@@ -107,7 +107,7 @@ def test_a_newcomer_makes_a_stable_group_rebalance() -> None:
 
 
 def test_a_newcomer_gives_up_the_assignment_under_way() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     a.enter(), b.enter()
     story.advance(2 * DELAY_MS)
@@ -124,7 +124,7 @@ def test_a_newcomer_gives_up_the_assignment_under_way() -> None:
 
 
 def test_a_pending_member_holds_the_join_phase_up() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.member("b").enter()
     pending = story.member("c")
@@ -136,7 +136,7 @@ def test_a_pending_member_holds_the_join_phase_up() -> None:
 
 
 def test_the_join_phase_ends_when_a_pending_member_leaves() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.member("b").enter()
     pending = story.member("c")
@@ -147,7 +147,7 @@ def test_the_join_phase_ends_when_a_pending_member_leaves() -> None:
 
 
 def test_the_join_phase_ends_when_a_pending_member_expires() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.member("b").enter()
     story.member("c").join()
@@ -159,7 +159,7 @@ def test_the_join_phase_ends_when_a_pending_member_expires() -> None:
 
 
 def test_a_pending_member_of_a_stable_group_disturbs_nobody() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a", session=60_000)
     story.member("b").join()
     story.advance(SESSION_MS)
@@ -169,7 +169,7 @@ def test_a_pending_member_of_a_stable_group_disturbs_nobody() -> None:
 
 
 def test_a_pending_member_id_is_not_given_to_a_static_member() -> None:
-    story = Story()
+    story = GroupHarness()
     pending = story.member("a")
     pending.join()
     pending.instance = "instance"
@@ -177,7 +177,7 @@ def test_a_pending_member_id_is_not_given_to_a_static_member() -> None:
 
 
 def test_an_expired_member_id_is_unknown() -> None:
-    story = Story()
+    story = GroupHarness()
     late = story.member("a")
     late.join()
     story.advance(SESSION_MS)
@@ -188,7 +188,7 @@ def test_an_expired_member_id_is_unknown() -> None:
 
 
 def test_a_repeated_join_takes_the_place_of_the_parked_one() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a")
     first = a.enter()
     second = a.join()
@@ -199,7 +199,7 @@ def test_a_repeated_join_takes_the_place_of_the_parked_one() -> None:
 
 
 def test_retries_without_member_id_end_after_five_minutes() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("slow", session=1_800_000, rebalance=600_000)
     retries = [story.member("a", known=False).join() for _ in range(5)]
     assert story.advance(299_999) == []
@@ -212,7 +212,7 @@ def test_retries_without_member_id_end_after_five_minutes() -> None:
 
 
 def test_texts_that_cannot_be_written_down_are_refused() -> None:
-    story = Story()
+    story = GroupHarness()
     for how in (
         {"client_id": "\ufffd" * 11_000},
         {"group_instance_id": "\u00fc" * 17_000},
@@ -235,20 +235,20 @@ def test_texts_that_cannot_be_written_down_are_refused() -> None:
 def test_a_member_id_is_made_of_as_much_of_the_client_id_as_can_be_written(
     client_id: str, kept: str
 ) -> None:
-    story = Story()
+    story = GroupHarness()
     member = story.member(client_id)
     story.settle(member)
     assert member.member_id == f"{kept}-00000000-0000-0000-0000-000000000001"
 
 
 def test_a_group_id_that_cannot_be_written_down_is_refused() -> None:
-    story = Story(group_id="\ufffd" * 11_000)
+    story = GroupHarness(group_id="\ufffd" * 11_000)
     assert story.member("a").join().rule is Rule.TEXT_TOO_LONG
     assert story.commit().rule is Rule.TEXT_TOO_LONG
 
 
 def test_an_id_that_is_handed_out_is_known_with_whom_it_is_for_and_since_when() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a", session=60_000)
     story.advance(500)
     pending = story.member("p")

@@ -13,20 +13,20 @@ from coordinator_server.group.status import (
     GroupSummary,
     MemberStatus,
 )
-from tests.support.story import REBALANCE_MS, SESSION_MS, Member, Story
+from tests.support.group_harness import REBALANCE_MS, SESSION_MS, GroupHarness, Member
 
 
-def consumer(story: Story, name: str, instance: str | None = None) -> Member:
+def consumer(story: GroupHarness, name: str, instance: str | None = None) -> Member:
     member = story.member(name, instance)
     member.protocols = [("range", encode_subscription(Subscription(["orders"])))]
     return member
 
 
-def status_of(story: Story) -> GroupStatus:
+def status_of(story: GroupHarness) -> GroupStatus:
     return story.classic.status()
 
 
-def member_status(story: Story) -> MemberStatus:
+def member_status(story: GroupHarness) -> MemberStatus:
     (member,) = status_of(story).members
     return member
 
@@ -35,7 +35,7 @@ def member_status(story: Story) -> MemberStatus:
 
 
 def test_the_session_of_a_member_begins_when_its_held_reply_leaves() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.advance(1_000)
     story.group.released([a.member_id, "gone"], story.now)
@@ -45,7 +45,7 @@ def test_the_session_of_a_member_begins_when_its_held_reply_leaves() -> None:
 
 
 def test_a_group_with_members_or_a_rebalance_has_something_to_end() -> None:
-    story = Story()
+    story = GroupHarness()
     found = [story.group.has_nothing_to_end]
     story.commit()
     found.append(story.group.has_nothing_to_end)
@@ -57,7 +57,7 @@ def test_a_group_with_members_or_a_rebalance_has_something_to_end() -> None:
 
 
 def test_a_generation_is_logged_when_the_group_is_at_rest() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     found = [story.classic.has_logged_generation]
     a.join()
@@ -71,7 +71,7 @@ def test_a_generation_is_logged_when_the_group_is_at_rest() -> None:
 
 
 def test_members_are_found_by_id_and_shown_with_their_hosts() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     assert story.classic.find_member("unknown") is None
     assert story.classic.find_member(a.member_id) == story.classic.members[a.member_id].culprit
@@ -80,7 +80,7 @@ def test_members_are_found_by_id_and_shown_with_their_hosts() -> None:
 
 
 def test_the_first_parked_request_names_its_api() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     assert story.classic.first_parked() is None
     leader, follower = (a, b) if story.classic.leader == a.member_id else (b, a)
@@ -96,7 +96,7 @@ def test_the_first_parked_request_names_its_api() -> None:
 
 
 def test_a_consumer_shows_its_topics_and_partitions() -> None:
-    story = Story()
+    story = GroupHarness()
     a = consumer(story, "a")
     story.settle(a)
     found = member_status(story)
@@ -109,10 +109,10 @@ def test_a_consumer_shows_its_topics_and_partitions() -> None:
 
 
 def test_unreadable_metadata_and_other_protocol_types_show_no_topics() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     assert list(member_status(story).topics) == []
-    other = Story()
+    other = GroupHarness()
     worker = other.member("w")
     worker.protocol_type = "connect"
     other.settle(worker)
@@ -120,7 +120,7 @@ def test_unreadable_metadata_and_other_protocol_types_show_no_topics() -> None:
 
 
 def test_a_summary_and_a_status_describe_the_group() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     assert story.classic.summary() == GroupSummary("group", "Stable", "consumer", "range", 1, 1)
     found = status_of(story)
@@ -134,7 +134,7 @@ def test_a_summary_and_a_status_describe_the_group() -> None:
 
 
 def test_a_stable_group_waits_for_nobody() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     found = story.classic.waiting(0)
     assert (found.phase, found.since_ms, found.deadline_ms) == (None, None, None)
@@ -143,7 +143,7 @@ def test_a_stable_group_waits_for_nobody() -> None:
 
 
 def test_the_join_phase_waits_for_members_and_for_handed_out_ids() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     static = story.member("s", "instance")
     static.enter()
@@ -169,7 +169,7 @@ def test_the_join_phase_waits_for_members_and_for_handed_out_ids() -> None:
 
 
 def test_the_sync_phase_waits_for_members_that_have_not_synced() -> None:
-    story = Story()
+    story = GroupHarness()
     static = story.member("s", "instance")
     static.enter()
     story.advance(3_000)
@@ -180,7 +180,7 @@ def test_the_sync_phase_waits_for_members_that_have_not_synced() -> None:
 
 
 def test_a_follower_that_has_synced_waits_for_the_leader() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     b.join()
@@ -193,7 +193,7 @@ def test_a_follower_that_has_synced_waits_for_the_leader() -> None:
 
 
 def test_a_census_counts_states_members_and_their_memory() -> None:
-    story = Story()
+    story = GroupHarness()
     story.settle(story.member("a"), story.member("s", "instance"))
     census = Census.whole([Census()])
     story.classic.count(census)
@@ -204,7 +204,7 @@ def test_a_census_counts_states_members_and_their_memory() -> None:
     story.member("p").join()
     story.classic.count(census)
     assert (census.members["pending"], census.waiting["pending"]) == (1, 1)
-    simple = Story()
+    simple = GroupHarness()
     simple.commit()
     simple.classic.count(census)
     assert census.groups["Empty", ""] == 1

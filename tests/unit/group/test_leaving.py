@@ -3,7 +3,7 @@
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Left, LeftMember, Refuse, Rule
 from coordinator_server.group.events import LeavingMember
-from tests.support.story import DELAY_MS, Request, Story
+from tests.support.group_harness import DELAY_MS, GroupHarness, Request
 
 
 def left(request: Request) -> list[tuple[str, ErrorCode]]:
@@ -13,12 +13,12 @@ def left(request: Request) -> list[tuple[str, ErrorCode]]:
 
 
 def test_a_group_that_does_not_exist_knows_nobody() -> None:
-    request = Story().leave(LeavingMember("x", None))
+    request = GroupHarness().leave(LeavingMember("x", None))
     assert (request.error, request.rule) == (ErrorCode.UNKNOWN_MEMBER_ID, Rule.GROUP_UNKNOWN)
 
 
 def test_the_last_member_leaves_an_empty_group() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     assert left(a.leave()) == [(a.member_id, ErrorCode.NONE)]
     assert (story.state, story.generation) == ("Empty", 2)
@@ -29,7 +29,7 @@ def test_the_last_member_leaves_an_empty_group() -> None:
 
 
 def test_a_member_that_leaves_makes_the_others_join_again() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     b.leave()
     assert a.heartbeat().error is ErrorCode.REBALANCE_IN_PROGRESS
@@ -37,7 +37,7 @@ def test_a_member_that_leaves_makes_the_others_join_again() -> None:
 
 
 def test_a_member_that_leaves_is_unknown_at_once() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     b.leave()
     assert left(b.leave()) == [(b.member_id, ErrorCode.UNKNOWN_MEMBER_ID)]
@@ -46,7 +46,7 @@ def test_a_member_that_leaves_is_unknown_at_once() -> None:
 
 
 def test_the_last_who_was_waited_for_may_leave_instead() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     request = a.join()
     b.leave()
@@ -54,7 +54,7 @@ def test_the_last_who_was_waited_for_may_leave_instead() -> None:
 
 
 def test_whoever_leaves_while_its_join_is_parked_gets_an_answer() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     parked = a.join()
     a.leave()
@@ -63,7 +63,7 @@ def test_whoever_leaves_while_its_join_is_parked_gets_an_answer() -> None:
 
 
 def test_whoever_leaves_while_its_sync_is_parked_gets_an_answer() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     a.enter(), b.enter()
     story.advance(2 * DELAY_MS)
@@ -74,7 +74,7 @@ def test_whoever_leaves_while_its_sync_is_parked_gets_an_answer() -> None:
 
 
 def test_several_members_leave_in_one_rebalance() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c")
     request = story.leave(
         LeavingMember(b.member_id, None),
@@ -93,7 +93,7 @@ def test_several_members_leave_in_one_rebalance() -> None:
 
 
 def test_a_batch_of_strangers_disturbs_nobody() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     left_ones = left(story.leave(LeavingMember("x", None), LeavingMember("", "y")))
     assert {error for _, error in left_ones} == {ErrorCode.UNKNOWN_MEMBER_ID}
@@ -101,13 +101,13 @@ def test_a_batch_of_strangers_disturbs_nobody() -> None:
 
 
 def test_an_empty_batch_is_answered() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     assert left(story.leave()) == []
 
 
 def test_a_static_member_is_removed_by_its_instance_id() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b", "two")
     story.settle(a, b)
     request = story.leave(LeavingMember("", "two"))
@@ -118,14 +118,14 @@ def test_a_static_member_is_removed_by_its_instance_id() -> None:
 
 
 def test_nobody_is_removed_by_no_id_at_all() -> None:
-    story = Story()
+    story = GroupHarness()
     story.settle(story.member("a", ""))
     assert left(story.leave(LeavingMember("", None))) == [("", ErrorCode.UNKNOWN_MEMBER_ID)]
     assert story.state == "Stable"
 
 
 def test_a_static_member_with_another_member_id_is_fenced() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", "one")
     story.settle(a)
     assert left(story.leave(LeavingMember("old", "one"))) == [("old", ErrorCode.FENCED_INSTANCE_ID)]
@@ -133,7 +133,7 @@ def test_a_static_member_with_another_member_id_is_fenced() -> None:
 
 
 def test_a_pending_member_may_leave_an_empty_group() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a")
     a.join()
     assert left(a.leave()) == [(a.member_id, ErrorCode.NONE)]
@@ -142,7 +142,7 @@ def test_a_pending_member_may_leave_an_empty_group() -> None:
 
 
 def test_a_pending_member_that_leaves_makes_a_stable_group_rebalance_as_in_kafka() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     b = story.member("b")
     b.join()
@@ -151,7 +151,7 @@ def test_a_pending_member_that_leaves_makes_a_stable_group_rebalance_as_in_kafka
 
 
 def test_a_refusal_says_who_was_refused() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     request = story.member("b", member_id="made-up").heartbeat()
     assert isinstance(request.result, Refuse)
@@ -159,7 +159,7 @@ def test_a_refusal_says_who_was_refused() -> None:
 
 
 def test_the_first_who_left_of_a_batch_is_the_culprit() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c")
     story.leave(*(LeavingMember(member.member_id, None) for member in (b, c)))
     assert story.started[-1].culprit.client_id == "b"
@@ -167,7 +167,7 @@ def test_the_first_who_left_of_a_batch_is_the_culprit() -> None:
 
 
 def test_a_group_whose_last_member_left_does_not_wait_for_ids_that_were_handed_out() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.member("b").join()
     a.leave()
@@ -176,7 +176,7 @@ def test_a_group_whose_last_member_left_does_not_wait_for_ids_that_were_handed_o
 
 
 def test_a_batch_tells_why_each_that_could_not_leave_could_not() -> None:
-    story = Story()
+    story = GroupHarness()
     a, _b = story.stable("a", "b")
     request = story.leave(
         LeavingMember("x", None), LeavingMember(a.member_id, None), LeavingMember("", "nobody")

@@ -6,13 +6,13 @@ A client that has lost an answer sends its request again, under the member id it
 import pytest
 
 from coordinator_protocol.errors import ErrorCode
-from tests.support.story import DELAY_MS, REBALANCE_MS, Member, Story
+from tests.support.group_harness import DELAY_MS, REBALANCE_MS, GroupHarness, Member
 
 KINDS = pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
 ROLES = pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
 
 
-def joined(story: Story, *, static: bool) -> tuple[Member, Member]:
+def joined(story: GroupHarness, *, static: bool) -> tuple[Member, Member]:
     """A leader and a follower that have been told their generation and not synced yet."""
     leader = story.member("a", "i" if static else None, session=300_000)
     follower = story.member("b", "j" if static else None, session=300_000)
@@ -29,7 +29,7 @@ def joined(story: Story, *, static: bool) -> tuple[Member, Member]:
 def test_a_lost_answer_to_a_join_is_given_again_and_the_generation_goes_on(
     *, leads: bool, static: bool
 ) -> None:
-    story = Story()
+    story = GroupHarness()
     leader, follower = joined(story, static=static)
     member = leader if leads else follower
     member.generation = -1
@@ -46,7 +46,7 @@ def test_a_lost_answer_to_a_join_is_given_again_and_the_generation_goes_on(
 def test_a_follower_that_lost_the_answer_to_its_join_until_the_group_is_stable_still_gets_it(
     *, static: bool
 ) -> None:
-    story = Story()
+    story = GroupHarness()
     leader, follower = joined(story, static=static)
     leader.sync({leader: b"1", follower: b"2"})
     follower.generation = -1
@@ -60,7 +60,7 @@ def test_a_follower_that_lost_the_answer_to_its_join_until_the_group_is_stable_s
 def test_a_lost_answer_to_a_sync_is_given_again_and_nothing_is_written(
     *, leads: bool, static: bool
 ) -> None:
-    story = Story()
+    story = GroupHarness()
     leader, follower = joined(story, static=static)
     leader.sync({leader: b"1", follower: b"2"})
     assert follower.sync().assignment == b"2"
@@ -74,7 +74,7 @@ def test_a_lost_answer_to_a_sync_is_given_again_and_nothing_is_written(
 def test_a_follower_whose_connection_broke_while_its_sync_waited_asks_again(
     *, static: bool
 ) -> None:
-    story = Story()
+    story = GroupHarness()
     leader, follower = joined(story, static=static)
     first, again = follower.sync(), follower.sync()
     assert first.error is ErrorCode.REBALANCE_IN_PROGRESS
@@ -86,7 +86,7 @@ def test_a_follower_whose_connection_broke_while_its_sync_waited_asks_again(
 def test_a_follower_that_joins_again_after_a_lost_answer_to_its_sync_disturbs_nobody(
     *, static: bool
 ) -> None:
-    story = Story()
+    story = GroupHarness()
     leader, follower = joined(story, static=static)
     leader.sync({leader: b"1", follower: b"2"})
     follower.sync()
@@ -100,7 +100,7 @@ def test_a_leader_that_joins_again_after_a_lost_answer_to_its_sync_begins_a_reba
     *, static: bool
 ) -> None:
     """As in Kafka: a leader's JoinGroup in a Stable group asks for new assignments."""
-    story = Story()
+    story = GroupHarness()
     leader, follower = joined(story, static=static)
     leader.sync({leader: b"1", follower: b"2"})
     follower.sync()
@@ -116,7 +116,7 @@ def test_a_leader_that_joins_again_after_a_lost_answer_to_its_sync_begins_a_reba
 @ROLES
 def test_a_static_member_that_was_never_told_its_id_takes_its_own_place(*, leads: bool) -> None:
     """It can only join without a member id: its older self is fenced, and nobody else leaves."""
-    story = Story()
+    story = GroupHarness()
     leader, follower = joined(story, static=True)
     member = leader if leads else follower
     other = follower if leads else leader
@@ -132,7 +132,7 @@ def test_a_static_member_that_was_never_told_its_id_takes_its_own_place(*, leads
 
 def test_a_new_dynamic_member_that_was_never_told_its_id_joins_as_another() -> None:
     """The id it was given and knows nothing of is waited for as long as its session lasts."""
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a", session=60_000)
     first = story.member("b", session=6_000)
     first.join()
@@ -151,7 +151,7 @@ def test_a_member_that_never_asks_again_is_waited_for_no_longer_than_the_rebalan
     *, static: bool
 ) -> None:
     """The answer to its JoinGroup was lost, and it with it."""
-    story = Story()
+    story = GroupHarness()
     leader, follower = joined(story, static=static)
     leader.sync({leader: b"1", follower: b"2"})
     assert story.state == "Stable"

@@ -5,7 +5,7 @@ import pytest
 from coordinator_server.group.classic.kind import ClassicKind
 from coordinator_server.group.empty_dict import NOTHING
 from coordinator_server.group.offsets import OffsetStore
-from tests.support.story import Story
+from tests.support.group_harness import GroupHarness
 
 
 def test_nothing_takes_no_entries() -> None:
@@ -26,7 +26,7 @@ def test_a_group_and_its_offsets_share_what_is_empty() -> None:
 
 
 def test_what_a_group_has_emptied_is_shared_again() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     group = story.classic
     emptied: list[object] = [group.pending, group.pending_sync, group.static_members]
@@ -36,7 +36,7 @@ def test_what_a_group_has_emptied_is_shared_again() -> None:
 
 
 def test_the_last_static_member_that_goes_leaves_an_empty_map_that_is_shared() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a", instance="i-a")
     a.leave()
     assert story.classic.static_members is NOTHING

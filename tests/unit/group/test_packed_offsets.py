@@ -12,8 +12,8 @@ from coordinator_server.group.events import CommitOffsets
 from coordinator_server.group.group import Group
 from coordinator_server.group.offsets import OffsetStore
 from coordinator_server.group.replay import apply_packed
-from tests.support.callers import offset
 from tests.support.classic import classic_of
+from tests.support.group_requests import offset
 from tests.support.offsets import topics_of
 
 VALUE = OffsetCommitValue(42, 3, "note", 1_000)

@@ -6,7 +6,7 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.subscription import Subscription, encode_subscription
 from coordinator_server.group.classic.subscription import subscribed_topics
 from coordinator_server.group.effects import Rule
-from tests.support.story import DELAY_MS, Story
+from tests.support.group_harness import DELAY_MS, GroupHarness
 
 PROTOCOLS = [("range", encode_subscription(Subscription(["orders"])))]
 
@@ -33,7 +33,7 @@ def offers(names: str) -> list[tuple[str, bytes]]:
 def test_the_protocol_all_support_and_most_prefer_is_elected(
     preferences: list[str], elected: str
 ) -> None:
-    story = Story()
+    story = GroupHarness()
     requests = [
         story.member(f"m{i}", protocols=offers(names)).enter()
         for i, names in enumerate(preferences)
@@ -44,7 +44,7 @@ def test_the_protocol_all_support_and_most_prefer_is_elected(
 
 
 def test_the_vote_is_taken_anew_in_every_generation() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a", protocols=offers("x y")), story.member("b", protocols=offers("x"))
     story.settle(a, b)
     assert story.classic.protocol_name == "x"
@@ -54,7 +54,7 @@ def test_the_vote_is_taken_anew_in_every_generation() -> None:
 
 
 def test_a_protocol_named_twice_counts_once() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", protocols=offers("x x y"))
     b = story.member("b", protocols=offers("y"))
     story.settle(a, b)
@@ -63,7 +63,7 @@ def test_a_protocol_named_twice_counts_once() -> None:
 
 @pytest.mark.parametrize(("protocol_type", "names"), [("", "range"), ("consumer", ""), ("", "")])
 def test_the_first_member_has_to_offer_something(protocol_type: str, names: str) -> None:
-    story = Story()
+    story = GroupHarness()
     poor = story.member("a", protocol_type=protocol_type, protocols=offers(names))
     request = poor.join()
     assert request.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -79,7 +79,7 @@ def test_the_first_member_has_to_offer_something(protocol_type: str, names: str)
 def test_a_newcomer_without_anything_in_common_is_refused(
     protocol_type: str, names: str, known: bool
 ) -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     stranger = story.member("b", protocol_type=protocol_type, protocols=offers(names), known=known)
     assert stranger.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -87,7 +87,7 @@ def test_a_newcomer_without_anything_in_common_is_refused(
 
 
 def test_a_member_cannot_leave_the_common_ground() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     b.protocols = offers("other")
     assert b.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -96,7 +96,7 @@ def test_a_member_cannot_leave_the_common_ground() -> None:
 
 
 def test_a_newcomer_has_to_support_what_everybody_does_even_if_it_is_not_in_use() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", protocols=offers("x y"))
     story.settle(a)
     b = story.member("b", protocols=offers("y"))
@@ -105,7 +105,7 @@ def test_a_newcomer_has_to_support_what_everybody_does_even_if_it_is_not_in_use(
 
 
 def test_an_empty_group_may_change_its_type() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     story.stable("b", protocol_type="connect", protocols=offers("v1"))
@@ -113,7 +113,7 @@ def test_an_empty_group_may_change_its_type() -> None:
 
 
 def test_members_vote_only_for_what_all_support() -> None:
-    story = Story()
+    story = GroupHarness()
     offers = ("x", "range", "sticky"), ("y", "sticky", "range"), ("z", "sticky", "range")
     members = [
         story.member(f"m{number}", protocols=[(name, b"") for name in names])
@@ -125,13 +125,13 @@ def test_members_vote_only_for_what_all_support() -> None:
 
 
 def test_members_that_are_no_consumers_subscribe_to_nothing_that_is_known() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a", protocols=PROTOCOLS, protocol_type="connect")
     assert subscribed_topics(story.classic) is None
 
 
 def test_nothing_is_known_of_a_protocol_that_a_member_does_not_support() -> None:
-    (a,) = (story := Story()).stable("a", protocols=offers("range"))
+    (a,) = (story := GroupHarness()).stable("a", protocols=offers("range"))
     member = story.classic.members[a.member_id]
     assert member.metadata("range") == b"range"
     with pytest.raises(LookupError, match="does not support 'sticky'"):

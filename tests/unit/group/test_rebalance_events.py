@@ -16,48 +16,48 @@ from coordinator_server.group.rebalance_events import (
     RebalanceStarted,
     Waited,
 )
-from tests.support.story import DELAY_MS, REBALANCE_MS, Member, Story
+from tests.support.group_harness import DELAY_MS, REBALANCE_MS, GroupHarness, Member
 
 NEWS = (("range", b"news"),)
-Happening = Callable[[Story, Member, Member], Member]
+Happening = Callable[[GroupHarness, Member, Member], Member]
 """Disturbs a Stable group of two and says who did it."""
 
 
-def newcomer(story: Story, _a: Member, _b: Member) -> Member:
+def newcomer(story: GroupHarness, _a: Member, _b: Member) -> Member:
     c = story.member("c")
     c.enter("to work")
     return c
 
 
-def goes(_story: Story, _a: Member, b: Member) -> Member:
+def goes(_story: GroupHarness, _a: Member, b: Member) -> Member:
     b.leave("to sleep")
     return b
 
 
-def is_removed(story: Story, _a: Member, b: Member) -> Member:
+def is_removed(story: GroupHarness, _a: Member, b: Member) -> Member:
     story.leave(LeavingMember("", b.instance, "to be rid of it"))
     return b
 
 
-def falls_silent(story: Story, a: Member, b: Member) -> Member:
+def falls_silent(story: GroupHarness, a: Member, b: Member) -> Member:
     story.advance(5_000)
     a.heartbeat()
     story.advance(5_000)
     return b
 
 
-def leads_again(_story: Story, a: Member, _b: Member) -> Member:
+def leads_again(_story: GroupHarness, a: Member, _b: Member) -> Member:
     a.join("partitions were added")
     return a
 
 
-def has_news(_story: Story, _a: Member, b: Member) -> Member:
+def has_news(_story: GroupHarness, _a: Member, b: Member) -> Member:
     b.protocols = NEWS
     b.join("another subscription")
     return b
 
 
-def restarts(_story: Story, a: Member, b: Member) -> Member:
+def restarts(_story: GroupHarness, a: Member, b: Member) -> Member:
     new = b.restarted()
     new.protocols = (("roundrobin", b""),)
     new.join("deployed")
@@ -65,7 +65,7 @@ def restarts(_story: Story, a: Member, b: Member) -> Member:
     return new
 
 
-def pending_leaves(story: Story, _a: Member, _b: Member) -> Member:
+def pending_leaves(story: GroupHarness, _a: Member, _b: Member) -> Member:
     c = story.member("c")
     c.join()
     c.leave("changed its mind")
@@ -89,7 +89,7 @@ def test_a_rebalance_begins_with_its_reason_and_culprit(
     happens: Happening, reason: RebalanceReason, client_reason: str | None
 ) -> None:
     protocols = (("range", b""), ("roundrobin", b""))
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", protocols=protocols)
     b = story.member("b", "two", protocols=protocols)
     story.settle(a, b)
@@ -109,7 +109,7 @@ def test_a_rebalance_begins_with_its_reason_and_culprit(
 
 
 def test_a_first_rebalance_tells_everything() -> None:
-    story = Story()
+    story = GroupHarness()
     began = story.wall
     a = story.member("a")
     a.enter("hello")
@@ -151,7 +151,7 @@ def test_a_first_rebalance_tells_everything() -> None:
 
 
 def test_the_last_to_join_is_the_one_who_was_waited_for() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     c = story.member("c")
     c.enter()
@@ -166,7 +166,7 @@ def test_the_last_to_join_is_the_one_who_was_waited_for() -> None:
 
 
 def test_those_who_did_not_come_are_named_once_however_often_they_were_waited_for() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", "one", session=1_800_000)
     b, c = story.member("b", "two", session=1_800_000), story.member("c")
     story.settle(a, b, c)
@@ -182,7 +182,7 @@ def test_those_who_did_not_come_are_named_once_however_often_they_were_waited_fo
 
 
 def test_a_member_that_left_while_it_was_the_last_was_not_waited_for() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c")
     b.protocols = NEWS
     b.join()
@@ -196,7 +196,7 @@ def test_a_member_that_left_while_it_was_the_last_was_not_waited_for() -> None:
 
 
 def test_what_sets_a_rebalance_back_is_a_round_of_it() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     c, d = story.member("c"), story.member("d")
     c.enter("first")
@@ -223,7 +223,7 @@ def test_what_sets_a_rebalance_back_is_a_round_of_it() -> None:
 
 
 def test_members_that_expire_or_never_join_are_evicted() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c", rebalance=8_000)
     a.protocols = NEWS
     a.join()
@@ -239,7 +239,7 @@ def test_members_that_expire_or_never_join_are_evicted() -> None:
 
 
 def test_a_sync_timeout_goes_on_as_a_round() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = (story.member(name, session=60_000, rebalance=20_000) for name in "ab")
     a.enter(), b.enter()
     story.advance(2 * DELAY_MS)
@@ -259,7 +259,7 @@ def test_a_sync_timeout_goes_on_as_a_round() -> None:
 
 
 def test_an_assignment_too_large_is_a_round_with_its_size() -> None:
-    story = Story(limits=Limits(max_append_bytes=1_000))
+    story = GroupHarness(limits=Limits(max_append_bytes=1_000))
     a = story.member("a")
     a.enter()
     story.advance(DELAY_MS)
@@ -272,7 +272,7 @@ def test_an_assignment_too_large_is_a_round_with_its_size() -> None:
 
 
 def test_a_pending_member_that_expires_is_a_round() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a", session=60_000)
     b = story.member("b")
     b.enter()
@@ -287,7 +287,7 @@ def test_a_pending_member_that_expires_is_a_round() -> None:
 
 
 def test_a_group_that_is_emptied_ends_its_rebalance() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave("bye")
     event = story.rebalances[-1]
@@ -299,7 +299,7 @@ def test_a_group_that_is_emptied_ends_its_rebalance() -> None:
 
 @pytest.mark.parametrize("phase", ["join", "sync"])
 def test_the_end_of_a_tenure_aborts_the_rebalance_under_way(phase: str) -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     story.advance(1_000)
@@ -315,7 +315,7 @@ def test_the_end_of_a_tenure_aborts_the_rebalance_under_way(phase: str) -> None:
 
 
 def test_a_group_at_rest_has_nothing_to_abort() -> None:
-    story = Story()
+    story = GroupHarness()
     assert story.group.abort(story.context()).observed == []
     story.stable("a")
     assert story.group.abort(story.context()).observed == []
@@ -325,7 +325,7 @@ def test_a_group_at_rest_has_nothing_to_abort() -> None:
     ("said", "kept"), [(None, None), ("", ""), ("x" * 255, "x" * 255), ("x" * 32_000, "x" * 255)]
 )
 def test_a_clients_reason_is_cut(said: str | None, kept: str | None) -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     a.enter(said)
     b.enter(said)
@@ -336,7 +336,7 @@ def test_a_clients_reason_is_cut(said: str | None, kept: str | None) -> None:
 
 
 def test_an_event_names_no_more_than_it_can_carry() -> None:
-    story = Story()
+    story = GroupHarness()
     members = [story.member(f"m{i}", known=False) for i in range(MAX_NAMED + 20)]
     for member in members:
         member.join()
@@ -349,7 +349,7 @@ def test_an_event_names_no_more_than_it_can_carry() -> None:
 
 
 def test_removals_are_told_with_their_reasons() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c")
     c.leave()
     a.join()
@@ -360,7 +360,7 @@ def test_removals_are_told_with_their_reasons() -> None:
 
 
 def test_a_stable_group_does_not_rebalance_for_nothing() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     before = list(story.observed)
     for _ in range(10):

@@ -2,20 +2,20 @@
 
 from coordinator_server.group.context import Limits
 from coordinator_server.group.rebalance_events import RebalanceEvent
-from tests.support.story import REBALANCE_MS, Member, Story
+from tests.support.group_harness import REBALANCE_MS, GroupHarness, Member
 
 
-def waited_for(story: Story) -> list[str]:
+def waited_for(story: GroupHarness) -> list[str]:
     """Client ids of whom the last rebalance waited for."""
     return [waited.member.client_id for waited in last_event(story).waited_for]
 
 
-def last_event(story: Story) -> RebalanceEvent:
+def last_event(story: GroupHarness) -> RebalanceEvent:
     return story.rebalances[-1]
 
 
 def test_an_event_has_twenty_rounds_and_a_hundred_names_at_most() -> None:
-    story = Story()
+    story = GroupHarness()
     members = [story.member(f"m{number}") for number in range(120)]
     story.settle(*members)
     event = last_event(story)
@@ -23,7 +23,7 @@ def test_an_event_has_twenty_rounds_and_a_hundred_names_at_most() -> None:
 
 
 def test_a_further_round_is_not_announced_as_a_beginning() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     b.join()
@@ -35,21 +35,21 @@ def test_a_further_round_is_not_announced_as_a_beginning() -> None:
 
 
 def test_of_two_members_the_last_to_join_was_waited_for() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     story.rejoin(a, b)
     assert waited_for(story) == ["b"]
 
 
 def test_a_member_alone_was_not_waited_for() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.rejoin(a)
     assert waited_for(story) == []
 
 
 def test_the_last_to_join_was_waited_for_even_if_another_left_after_it() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c")
     a.join()
     b.join()
@@ -58,7 +58,7 @@ def test_the_last_to_join_was_waited_for_even_if_another_left_after_it() -> None
     assert waited_for(story) == ["b"]
 
 
-def parked_with_an_unused_id(story: Story) -> tuple[Member, Member, Member, Member]:
+def parked_with_an_unused_id(story: GroupHarness) -> tuple[Member, Member, Member, Member]:
     """Three members that have joined again, and an id somebody was given and has not used."""
     a, b, c = story.stable("a", "b", "c")
     pending = story.member("p")
@@ -68,7 +68,7 @@ def parked_with_an_unused_id(story: Story) -> tuple[Member, Member, Member, Memb
 
 
 def test_the_last_to_join_was_waited_for_even_if_one_that_had_joined_before_it_left() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c, pending = parked_with_an_unused_id(story)
     c.join()
     b.join()
@@ -79,7 +79,7 @@ def test_the_last_to_join_was_waited_for_even_if_one_that_had_joined_before_it_l
 
 
 def test_nobody_was_waited_for_if_the_last_to_join_left_again() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c, pending = parked_with_an_unused_id(story)
     b.join()
     c.join()
@@ -90,7 +90,7 @@ def test_nobody_was_waited_for_if_the_last_to_join_left_again() -> None:
 
 
 def test_an_id_that_expires_while_the_assignment_is_awaited_is_no_round() -> None:
-    story = Story(limits=Limits(initial_rebalance_delay_ms=0))
+    story = GroupHarness(limits=Limits(initial_rebalance_delay_ms=0))
     a = story.member("a", session=60_000)
     a.enter()
     story.advance(0)
@@ -101,13 +101,13 @@ def test_an_id_that_expires_while_the_assignment_is_awaited_is_no_round() -> Non
     assert story.removed == [("p", "pending_expired")]
 
 
-def waits(story: Story) -> list[tuple[str, int]]:
+def waits(story: GroupHarness) -> list[tuple[str, int]]:
     """Client ids of whom the last rebalance waited for, and for how many milliseconds."""
     return [(waited.member.client_id, waited.waited_ms) for waited in last_event(story).waited_for]
 
 
 def test_a_round_that_begins_while_the_assignment_is_awaited_has_a_wait_of_its_own() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     b.join()
@@ -123,7 +123,7 @@ def test_a_round_that_begins_while_the_assignment_is_awaited_has_a_wait_of_its_o
 
 
 def test_whoever_joined_and_then_left_was_not_waited_for() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c")
     b.protocols = (("range", b"news"),)
     b.join()
@@ -137,7 +137,7 @@ def test_whoever_joined_and_then_left_was_not_waited_for() -> None:
 
 
 def test_an_id_that_was_not_used_was_waited_for_until_it_was_given_back() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c, pending = parked_with_an_unused_id(story)
     b.join()
     c.join()
@@ -148,7 +148,7 @@ def test_an_id_that_was_not_used_was_waited_for_until_it_was_given_back() -> Non
 
 
 def test_an_id_that_is_given_back_during_the_initial_delay_was_not_waited_for() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     a.enter()
     b.enter()
@@ -162,7 +162,7 @@ def test_an_id_that_is_given_back_during_the_initial_delay_was_not_waited_for() 
 
 
 def test_an_id_that_is_given_back_while_the_assignment_is_awaited_was_not_waited_for() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     b.join()
@@ -175,7 +175,7 @@ def test_an_id_that_is_given_back_while_the_assignment_is_awaited_was_not_waited
 
 
 def test_a_member_whose_session_ended_before_it_joined_was_waited_for_until_then() -> None:
-    story = Story()
+    story = GroupHarness()
     a, _b, c = story.stable("a", "b", "c")
     story.advance(4_000)
     c.heartbeat()
@@ -188,7 +188,7 @@ def test_a_member_whose_session_ended_before_it_joined_was_waited_for_until_then
 
 
 def test_a_new_member_whose_five_minutes_ended_had_joined_and_was_not_waited_for() -> None:
-    story = Story()
+    story = GroupHarness()
     a, c = story.stable("a", "c", session=1_800_000, rebalance=600_000)
     story.member("b").enter()
     story.advance(300_000)
@@ -201,7 +201,7 @@ def test_a_new_member_whose_five_minutes_ended_had_joined_and_was_not_waited_for
 
 
 def test_a_member_alone_was_not_waited_for_however_long_it_took_to_assign() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.join()
     story.advance(500)
@@ -211,7 +211,7 @@ def test_a_member_alone_was_not_waited_for_however_long_it_took_to_assign() -> N
 
 
 def test_who_came_last_is_not_charged_with_the_time_of_one_that_never_came() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b, c = story.stable("a", "b", "c", session=10_000)
     story.advance(1_000)
     b.heartbeat()
@@ -227,7 +227,7 @@ def test_who_came_last_is_not_charged_with_the_time_of_one_that_never_came() -> 
 
 
 def test_an_id_that_is_not_used_until_the_deadline_was_waited_for() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b", session=60_000, rebalance=20_000)
     story.member("p", session=60_000).join()
     a.join()
@@ -239,7 +239,7 @@ def test_an_id_that_is_not_used_until_the_deadline_was_waited_for() -> None:
 
 
 def test_nobody_was_waited_for_longer_than_the_join_phase_lasted() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", "one", session=1_800_000)
     b, c = story.member("b", "two", session=1_800_000), story.member("c")
     story.settle(a, b, c)

@@ -7,19 +7,19 @@ from coordinator_protocol.record_headers import NO_HEADERS
 from coordinator_protocol.records import GroupMetadataKey, encode_key
 from coordinator_server.group.classic.rebalance import record_bytes
 from coordinator_server.group.context import Limits
-from tests.support.story import Member, Request, Story, offset
+from tests.support.group_harness import GroupHarness, Member, Request, offset
 
 
-def completing(limits: Limits) -> tuple[Story, Member]:
+def completing(limits: Limits) -> tuple[GroupHarness, Member]:
     """A group whose leader has to assign."""
-    story = Story(limits=limits)
+    story = GroupHarness(limits=limits)
     a = story.member("a", "i")
     a.enter()
     story.advance(6_000)
     return story, a
 
 
-def group_record(story: Story) -> bytes:
+def group_record(story: GroupHarness) -> bytes:
     values = [write.value for write in story.writes if isinstance(write.key, GroupMetadataKey)]
     assert isinstance(values[-1], bytes)
     return values[-1]
@@ -64,7 +64,7 @@ def test_a_static_member_may_return_if_its_group_is_just_as_large_as_the_log_tak
 
 
 def committed_with(max_append_bytes: int, partitions: int) -> ErrorCode:
-    story = Story(limits=Limits(max_append_bytes=max_append_bytes))
+    story = GroupHarness(limits=Limits(max_append_bytes=max_append_bytes))
     offsets = [offset(1, partition, metadata="xyz") for partition in range(partitions)]
     return story.commit(*offsets).error
 

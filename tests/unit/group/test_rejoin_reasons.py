@@ -4,7 +4,7 @@ import pytest
 
 from coordinator_protocol.subscription import Subscription, encode_subscription
 from coordinator_server.group.rebalance_events import Culprit
-from tests.support.story import Member, Story
+from tests.support.group_harness import GroupHarness, Member
 
 
 def java(generation: int, *owned: int, topics: tuple[str, ...] = ("t",), rack: str = "r") -> bytes:
@@ -16,8 +16,8 @@ def spoken(blob: bytes) -> tuple[tuple[str, bytes], ...]:
     return (("range", blob), ("cooperative-sticky", blob))
 
 
-def pair() -> tuple[Story, Member, Member]:
-    story = Story()
+def pair() -> tuple[GroupHarness, Member, Member]:
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     a.protocols = b.protocols = spoken(java(-1))
     story.settle(a, b)
@@ -67,7 +67,7 @@ def test_other_topics_racks_or_protocols_are_a_change(
 
 
 def test_what_a_member_of_another_type_says_is_compared_byte_by_byte() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     for each in (a, b):
         each.protocol_type, each.protocols = "connect", spoken(java(-1))
@@ -94,7 +94,7 @@ def test_after_a_load_a_member_that_says_the_same_has_changed_nothing() -> None:
 
 
 def test_the_culprit_of_a_replacement_is_who_came_not_who_it_was() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a", "one"), story.member("b", "two")
     a.protocols = b.protocols = (("range", b""), ("roundrobin", b""))
     story.settle(a, b)

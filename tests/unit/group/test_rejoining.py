@@ -7,13 +7,13 @@ from coordinator_protocol.records import GroupMetadataKey
 from coordinator_server.group.effects import Refuse, Rule
 from coordinator_server.group.events import Loaded
 from coordinator_server.group.replay import apply
-from tests.support.story import DELAY_MS, Story
+from tests.support.group_harness import DELAY_MS, GroupHarness
 
 NEWS = (("range", b"other"),)
 
 
 def test_a_member_may_change_its_mind_while_members_join() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a")
     a.enter()
     a.protocols = NEWS
@@ -23,7 +23,7 @@ def test_a_member_may_change_its_mind_while_members_join() -> None:
 
 
 def test_an_unchanged_follower_that_awaits_its_assignment_is_told_the_generation_again() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     a.enter(), b.enter()
     story.advance(2 * DELAY_MS)
@@ -33,7 +33,7 @@ def test_an_unchanged_follower_that_awaits_its_assignment_is_told_the_generation
 
 
 def test_an_unchanged_leader_that_has_to_assign_is_told_the_members_again() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     a.enter(), b.enter()
     story.advance(2 * DELAY_MS)
@@ -41,7 +41,7 @@ def test_an_unchanged_leader_that_has_to_assign_is_told_the_members_again() -> N
 
 
 def test_a_join_answered_again_leaves_a_parked_sync_alone() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     a.enter(), b.enter()
     story.advance(2 * DELAY_MS)
@@ -52,7 +52,7 @@ def test_a_join_answered_again_leaves_a_parked_sync_alone() -> None:
 
 
 def test_news_while_the_assignment_is_awaited_start_another_rebalance() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a"), story.member("b")
     a.enter(), b.enter()
     story.advance(2 * DELAY_MS)
@@ -65,7 +65,7 @@ def test_news_while_the_assignment_is_awaited_start_another_rebalance() -> None:
 
 
 def test_an_unchanged_follower_of_a_stable_group_is_told_the_generation() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     again = b.join()
     assert (again.joined.generation, again.joined.leader) == (1, a.member_id)
@@ -76,7 +76,7 @@ def test_an_unchanged_follower_of_a_stable_group_is_told_the_generation() -> Non
 
 @pytest.mark.parametrize("who", ["leader", "follower"])
 def test_news_make_a_stable_group_rebalance(who: str) -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     member = a if who == "leader" else b
     member.protocols = NEWS
@@ -85,7 +85,7 @@ def test_news_make_a_stable_group_rebalance(who: str) -> None:
 
 
 def test_a_leader_that_joins_again_makes_a_stable_group_rebalance() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     request = a.join()
     assert request.is_parked
@@ -94,14 +94,14 @@ def test_a_leader_that_joins_again_makes_a_stable_group_rebalance() -> None:
 
 
 def test_a_member_alone_that_joins_again_is_answered_at_once() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     assert a.join().joined.generation == 2
     assert story.state == "CompletingRebalance"
 
 
 def test_new_timeouts_take_effect() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.session, a.rebalance = 20_000, 90_000
     story.rejoin(a)
@@ -113,7 +113,7 @@ def test_new_timeouts_take_effect() -> None:
 
 
 def test_a_member_of_an_emptied_group_has_to_begin_anew() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     request = a.join()
@@ -123,7 +123,7 @@ def test_a_member_of_an_emptied_group_has_to_begin_anew() -> None:
 
 
 def test_generations_go_on_after_the_group_was_empty() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     assert story.generation == 2
@@ -132,14 +132,14 @@ def test_generations_go_on_after_the_group_was_empty() -> None:
 
 
 def test_generations_begin_again_after_the_last_number_there_is() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.classic.generation = 2**31 - 1
     assert a.join().joined.generation == 1
 
 
 def test_a_group_goes_on_behind_a_generation_that_its_log_has_lost() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.restart(spent_generation=4)
     assert story.generation == 1
@@ -153,7 +153,7 @@ def test_a_group_goes_on_behind_a_generation_that_its_log_has_lost() -> None:
 
 
 def test_a_generation_that_the_log_has_is_not_spent() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     for spent in (0, 1):
         story.restart(spent_generation=spent)
@@ -164,7 +164,7 @@ def test_a_generation_that_the_log_has_is_not_spent() -> None:
 
 
 def test_generations_begin_again_after_a_lost_one_with_the_last_number_there_is() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     story.restart(spent_generation=2**31 - 1)
     assert a.join().joined.generation == 1
@@ -174,7 +174,7 @@ def test_generations_begin_again_after_a_lost_one_with_the_last_number_there_is(
 
 def test_the_last_generation_is_known_until_the_end_of_its_group_is_forgotten() -> None:
     """The log may not take the end, and then the group comes back."""
-    story = Story()
+    story = GroupHarness()
     assert story.group.last_generation == 0
     (a,) = story.stable("a")
     assert story.group.last_generation == 1
@@ -189,7 +189,7 @@ def test_the_last_generation_is_known_until_the_end_of_its_group_is_forgotten() 
 
 
 def test_offsets_of_a_group_that_has_ended_are_not_forgotten_with_it() -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit()
     apply(story.group, GroupMetadataKey("group"), None)
     assert story.state == "Dead"
@@ -197,13 +197,13 @@ def test_offsets_of_a_group_that_has_ended_are_not_forgotten_with_it() -> None:
 
 
 def test_a_group_without_offsets_is_not_vacant() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     assert not story.group.is_vacant
 
 
 def test_a_group_that_the_log_has_no_record_of_has_no_spent_generation() -> None:
-    story = Story()
+    story = GroupHarness()
     story.restart(spent_generation=4)
     assert story.group.is_vacant
     story.stable("a")
@@ -211,7 +211,7 @@ def test_a_group_that_the_log_has_no_record_of_has_no_spent_generation() -> None
 
 
 def test_a_group_of_which_the_log_has_offsets_alone_goes_on_behind_its_lost_generation() -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit()
     story.restart(spent_generation=4)
     story.stable("a")
@@ -219,7 +219,7 @@ def test_a_group_of_which_the_log_has_offsets_alone_goes_on_behind_its_lost_gene
 
 
 def test_a_load_that_knows_of_no_lost_generation_lets_a_group_begin_with_the_first() -> None:
-    story = Story()
+    story = GroupHarness()
     story.commit()
     story.handle(Loaded())
     story.stable("a")
@@ -227,7 +227,7 @@ def test_a_load_that_knows_of_no_lost_generation_lets_a_group_begin_with_the_fir
 
 
 def test_a_superseded_join_is_told_that_a_rebalance_is_under_way() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", known=False)
     first = a.join()
     a.member_id = next(iter(story.classic.members))

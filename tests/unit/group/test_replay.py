@@ -15,8 +15,8 @@ from coordinator_server.group.events import FetchOffsets, Loaded
 from coordinator_server.group.group import Group
 from coordinator_server.group.replay import apply, end_transaction
 from tests.support.classic import classic_of
+from tests.support.group_harness import SESSION_MS, GroupHarness, Request, offset
 from tests.support.offsets import fetched_offsets
-from tests.support.story import SESSION_MS, Request, Story, offset
 
 KEY = OffsetCommitKey("group", "orders", 0)
 VALUE = OffsetCommitValue(7, -1, "", 1_700_000_000_000, -1)
@@ -45,7 +45,7 @@ def group_of(*members: str, generation: int = 5, leader: str | None = None) -> G
 
 
 def test_a_stable_group_goes_on_without_a_rebalance() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     before = story.describe()
     story.restart()
@@ -58,7 +58,7 @@ def test_a_stable_group_goes_on_without_a_rebalance() -> None:
 
 
 def test_loaded_members_have_one_full_session_and_no_more() -> None:
-    story = Story()
+    story = GroupHarness()
     a, _ = story.stable("a", "b")
     story.advance(9_000)
     story.restart()
@@ -70,7 +70,7 @@ def test_loaded_members_have_one_full_session_and_no_more() -> None:
 
 
 def test_a_generation_that_was_not_synced_did_not_happen() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join(), b.join()
     assert a.generation == 2
@@ -82,7 +82,7 @@ def test_a_generation_that_was_not_synced_did_not_happen() -> None:
 
 def test_a_leader_that_heard_of_a_rebalance_before_the_load_begins_it_again() -> None:
     """The log does not know of it; the others hear of it by their heartbeats, as ever."""
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     assert story.member("c").enter().is_parked
     assert a.heartbeat().error is ErrorCode.REBALANCE_IN_PROGRESS
@@ -96,7 +96,7 @@ def test_a_leader_that_heard_of_a_rebalance_before_the_load_begins_it_again() ->
 
 
 def test_an_emptied_group_stays_empty_and_counts_on() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     a.leave()
     story.restart()
@@ -107,7 +107,7 @@ def test_an_emptied_group_stays_empty_and_counts_on() -> None:
 
 
 def test_a_group_nobody_has_joined_yet_is_forgotten() -> None:
-    story = Story()
+    story = GroupHarness()
     pending = story.member("a")
     pending.join()
     story.restart()
@@ -116,14 +116,14 @@ def test_a_group_nobody_has_joined_yet_is_forgotten() -> None:
 
 
 def test_an_empty_group_that_kafka_has_written_down_stays_a_group() -> None:
-    story = Story()
+    story = GroupHarness()
     story.record(GROUP, GroupMetadataValue("", 0, None, None, story.wall, ()))
     story.restart()
     assert story.describe().state == "Empty"
 
 
 def test_a_group_is_told_by_its_members_alone_once_it_is_made() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     assert story.group.durable is None
     story.restart()
@@ -131,7 +131,7 @@ def test_a_group_is_told_by_its_members_alone_once_it_is_made() -> None:
 
 
 def test_static_members_are_still_themselves() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", "one")
     story.settle(a)
     story.restart()
@@ -141,7 +141,7 @@ def test_static_members_are_still_themselves() -> None:
 
 
 def test_a_loaded_leader_may_lead_on() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.leave()
     b.join()
@@ -151,7 +151,7 @@ def test_a_loaded_leader_may_lead_on() -> None:
 
 
 def test_the_last_of_several_records_counts() -> None:
-    story = Story()
+    story = GroupHarness()
     for generation in (3, 4, 5):
         story.record(GROUP, group_of(f"m{generation}", generation=generation))
     story.restart()
@@ -160,7 +160,7 @@ def test_the_last_of_several_records_counts() -> None:
 
 
 def test_records_too_old_to_have_a_rebalance_timeout_use_the_session_timeout() -> None:
-    story = Story()
+    story = GroupHarness()
     value = group_of("m")
     value.members[0].rebalance_timeout = -1
     story.record(GROUP, value)
@@ -169,7 +169,7 @@ def test_records_too_old_to_have_a_rebalance_timeout_use_the_session_timeout() -
 
 
 def test_members_of_a_record_without_a_protocol_are_loaded_and_expire() -> None:
-    story = Story()
+    story = GroupHarness()
     value = group_of("m")
     value.protocol = None
     story.record(GROUP, value)
@@ -184,14 +184,14 @@ def test_members_of_a_record_without_a_protocol_are_loaded_and_expire() -> None:
 
 @pytest.mark.parametrize("leader", [None, "gone"])
 def test_a_record_without_a_valid_leader_is_led_by_its_first_member(leader: str | None) -> None:
-    story = Story()
+    story = GroupHarness()
     story.record(GROUP, group_of("m1", "m2", leader=leader))
     story.restart()
     assert story.classic.leader == "m1"
 
 
 def test_of_the_protocols_only_the_selected_one_is_known_after_a_load() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a", protocols=(("range", b""), ("roundrobin", b"")))
     story.settle(a)
     story.restart()
@@ -210,7 +210,7 @@ def test_tombstones_of_what_is_not_there_are_nothing() -> None:
 
 
 def test_a_tombstone_takes_the_group_and_later_offsets_make_a_simple_one() -> None:
-    story = Story()
+    story = GroupHarness()
     story.record(GROUP, group_of("m"))
     story.record(GROUP, None)
     story.record(KEY, committed(7))
@@ -220,7 +220,7 @@ def test_a_tombstone_takes_the_group_and_later_offsets_make_a_simple_one() -> No
 
 
 def test_a_tombstone_that_left_offsets_behind_left_a_simple_group() -> None:
-    story = Story()
+    story = GroupHarness()
     story.record(KEY, committed(7))
     story.record(GROUP, None)
     story.restart()
@@ -240,7 +240,7 @@ def test_a_group_is_to_be_remembered_while_its_record_or_an_offset_is_there() ->
 
 
 def test_a_tombstone_that_left_an_open_transaction_behind_left_a_simple_group() -> None:
-    story = Story()
+    story = GroupHarness()
     apply(story.group, KEY, committed(2), 7, 10)
     apply(story.group, GROUP, None)
     assert not story.group.is_vacant
@@ -261,7 +261,7 @@ def test_a_tombstone_takes_one_offset() -> None:
 
 
 def test_loading_nothing_makes_nothing() -> None:
-    story = Story()
+    story = GroupHarness()
     story.restart()
     assert story.group.is_vacant
 
@@ -341,14 +341,14 @@ def test_a_tombstone_takes_the_pending_offsets_too() -> None:
     assert list(group.offsets.partitions()) == [("orders", 1)]
 
 
-def with_open_transaction() -> Story:
-    story = Story()
+def with_open_transaction() -> GroupHarness:
+    story = GroupHarness()
     story.commit(offset(1, epoch=3), offset(5, partition=1, epoch=3))
     apply(story.group, KEY, committed(2), 7, 10)
     return story
 
 
-def ask(story: Story, partitions: list[int] | None, *, stable: bool) -> dict[int, object]:
+def ask(story: GroupHarness, partitions: list[int] | None, *, stable: bool) -> dict[int, object]:
     """OffsetFetch past the story's own check, which knows no transactions."""
     request = Request("OffsetFetch")
     topics = None if partitions is None else [("orders", partitions)]
@@ -377,7 +377,7 @@ def test_others_are_told_the_last_stable_offset() -> None:
 
 
 def test_a_group_with_nothing_but_an_open_transaction_is_there() -> None:
-    story = Story()
+    story = GroupHarness()
     apply(story.group, KEY, committed(2), 7, 10)
     story.group.handle(Loaded(), story.context())
     assert not story.group.is_vacant
@@ -386,7 +386,7 @@ def test_a_group_with_nothing_but_an_open_transaction_is_there() -> None:
 
 
 def test_deleting_a_group_with_an_open_transaction_takes_its_offsets() -> None:
-    story = Story()
+    story = GroupHarness()
     apply(story.group, KEY, committed(2), 7, 10)
     story.group.handle(Loaded(), story.context())
     assert story.delete().error is ErrorCode.NONE

@@ -3,11 +3,11 @@
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import Rule
 from coordinator_server.group.events import Released
-from tests.support.story import DELAY_MS, SESSION_MS, Story
+from tests.support.group_harness import DELAY_MS, SESSION_MS, GroupHarness
 
 
 def test_a_silent_member_is_removed_after_its_session_timeout() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     story.advance(SESSION_MS - 1)
     b.heartbeat()
@@ -19,7 +19,7 @@ def test_a_silent_member_is_removed_after_its_session_timeout() -> None:
 
 
 def test_a_group_whose_members_are_all_silent_becomes_empty() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a", "b")
     story.advance(SESSION_MS)
     assert (story.state, story.generation) == ("Empty", 2)
@@ -28,7 +28,7 @@ def test_a_group_whose_members_are_all_silent_becomes_empty() -> None:
 
 
 def test_a_member_expires_while_the_assignment_is_awaited() -> None:
-    story = Story()
+    story = GroupHarness()
     a = story.member("a")
     a.enter()
     story.advance(DELAY_MS + SESSION_MS)
@@ -37,7 +37,7 @@ def test_a_member_expires_while_the_assignment_is_awaited() -> None:
 
 
 def test_the_join_phase_ends_when_the_one_it_waits_for_expires() -> None:
-    story = Story()
+    story = GroupHarness()
     a, _b = story.stable("a", "b")
     request = a.join()
     story.advance(SESSION_MS - 1)
@@ -48,7 +48,7 @@ def test_the_join_phase_ends_when_the_one_it_waits_for_expires() -> None:
 
 
 def test_a_new_member_that_waits_is_given_five_minutes() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a", session=1_800_000, rebalance=600_000)
     b = story.member("b")
     request = b.enter()
@@ -59,7 +59,7 @@ def test_a_new_member_that_waits_is_given_five_minutes() -> None:
 
 
 def test_a_new_members_five_minutes_do_not_start_again_with_a_retry() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a", session=1_800_000, rebalance=600_000)
     b = story.member("b")
     b.enter()
@@ -70,14 +70,14 @@ def test_a_new_members_five_minutes_do_not_start_again_with_a_retry() -> None:
 
 
 def test_a_member_that_is_new_no_more_has_a_normal_session() -> None:
-    story = Story()
+    story = GroupHarness()
     story.stable("a")
     story.advance(SESSION_MS)
     assert story.removed == [("a", "session_expired")]
 
 
 def test_sessions_start_anew_when_held_answers_have_left() -> None:
-    story = Story()
+    story = GroupHarness()
     a, _b = story.stable("a", "b")
     story.advance(SESSION_MS - 1)
     story.handle(Released([a.member_id, "gone"]))
@@ -86,13 +86,13 @@ def test_sessions_start_anew_when_held_answers_have_left() -> None:
 
 
 def test_answers_may_leave_after_the_group_has_gone() -> None:
-    story = Story()
+    story = GroupHarness()
     story.handle(Released(["gone"]))
     assert story.group.is_vacant
 
 
 def test_members_expire_in_the_order_of_their_deadlines() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a", session=9_000), story.member("b", session=8_000)
     story.settle(a, b)
     story.advance(9_000)
@@ -100,7 +100,7 @@ def test_members_expire_in_the_order_of_their_deadlines() -> None:
 
 
 def test_deadlines_missed_together_are_worked_off_in_order() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a", session=9_000), story.member("b", session=8_000)
     story.settle(a, b)
     story.now += 60_000

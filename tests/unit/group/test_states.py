@@ -10,8 +10,8 @@ from coordinator_server.group.classic.state import VALID_PREVIOUS_STATES, Classi
 from coordinator_server.group.events import Event
 from coordinator_server.group.purgatory import NEVER
 from tests.specification.table import TABLE, Row, Situation
-from tests.support.occasions import CASTINGS, OCCASIONS
-from tests.support.situations import Casting, Stage
+from tests.support.state_table_groups import MemberOptions, SituationHarness
+from tests.support.state_table_triggers import MEMBER_OPTIONS, TRIGGERS
 
 PREPARING = ClassicGroupState.PREPARING_REBALANCE
 
@@ -25,49 +25,49 @@ def pairs(*, possible: bool) -> list[ParameterSet]:
     ]
 
 
-def on_stage(row: Row, situation: Situation) -> Stage:
-    return Stage(situation, CASTINGS.get(row.key, Casting()))
+def harness_for(row: Row, situation: Situation) -> SituationHarness:
+    return SituationHarness(situation, MEMBER_OPTIONS.get(row.key, MemberOptions()))
 
 
 @pytest.mark.parametrize(("row", "situation"), pairs(possible=True))
 def test_a_group_does_what_the_table_says(row: Row, situation: Situation) -> None:
-    stage = on_stage(row, situation)
-    request = OCCASIONS[row.key](stage)
-    assert stage.outcome(request) == row.entries[situation]
+    harness = harness_for(row, situation)
+    request = TRIGGERS[row.key](harness)
+    assert harness.outcome(request) == row.entries[situation]
 
 
-def everybody_waits(stage: Stage) -> bool:
-    return all(member.waits for member in stage.classic.members.values())
+def everybody_waits(harness: SituationHarness) -> bool:
+    return all(member.waits for member in harness.classic.members.values())
 
 
-def has_no_join_deadline(stage: Stage) -> bool:
-    return not stage.has_members or stage.classic.purgatory.join is None
+def has_no_join_deadline(harness: SituationHarness) -> bool:
+    return not harness.has_members or harness.classic.purgatory.join is None
 
 
-WHY_NEVER: dict[str, Callable[[Stage], bool]] = {
-    "there are no members": lambda stage: not stage.has_members,
-    "there is no history": lambda stage: not stage.story.group.past,
-    "there are no offsets": lambda stage: not stage.story.group.offsets,
-    "only a group hands out member ids": lambda stage: stage.story.group.kind is None,
-    "no record names members": lambda stage: not stage.story.durable.members,  # type: ignore[union-attr]
+WHY_NEVER: dict[str, Callable[[SituationHarness], bool]] = {
+    "there are no members": lambda harness: not harness.has_members,
+    "there is no history": lambda harness: not harness.driver.group.past,
+    "there are no offsets": lambda harness: not harness.driver.group.offsets,
+    "only a group hands out member ids": lambda harness: harness.driver.group.kind is None,
+    "no record names members": lambda harness: not harness.driver.durable.members,  # type: ignore[union-attr]
     "nobody is waited for": has_no_join_deadline,
     "the delay waits for nobody": everybody_waits,
     "all who are members have joined": everybody_waits,
     "something of every member is parked": everybody_waits,
-    "nobody has been answered": lambda stage: not stage.classic.pending_sync,
-    "nothing is parked": lambda stage: not stage.story.parked,
-    "this is no initial delay": lambda stage: not stage.classic.purgatory.join.initial,  # type: ignore[union-attr]
-    "no SyncGroup is waited for": lambda stage: stage.classic.purgatory.sync is None,
-    "every member has had an answer": lambda stage: all(
+    "nobody has been answered": lambda harness: not harness.classic.pending_sync,
+    "nothing is parked": lambda harness: not harness.driver.parked,
+    "this is no initial delay": lambda harness: not harness.classic.purgatory.join.initial,  # type: ignore[union-attr]
+    "no SyncGroup is waited for": lambda harness: harness.classic.purgatory.sync is None,
+    "every member has had an answer": lambda harness: all(
         not member.is_new and member.session_deadline < NEVER
-        for member in stage.classic.members.values()
+        for member in harness.classic.members.values()
     ),
 }
 
 
 @pytest.mark.parametrize(("row", "situation"), pairs(possible=False))
 def test_what_cannot_happen_cannot_for_the_reason_given(row: Row, situation: Situation) -> None:
-    assert WHY_NEVER[row.entries[situation].never](on_stage(row, situation))
+    assert WHY_NEVER[row.entries[situation].never](harness_for(row, situation))
 
 
 def test_every_pair_of_state_and_event_has_an_outcome() -> None:
@@ -78,8 +78,8 @@ def test_every_pair_of_state_and_event_has_an_outcome() -> None:
 
 
 def test_every_row_is_tried() -> None:
-    assert [row.key for row in TABLE] == list(OCCASIONS)
-    assert CASTINGS.keys() <= OCCASIONS.keys()
+    assert [row.key for row in TABLE] == list(TRIGGERS)
+    assert MEMBER_OPTIONS.keys() <= TRIGGERS.keys()
 
 
 def transitions() -> Iterator[tuple[ClassicGroupState, ClassicGroupState]]:

@@ -4,12 +4,12 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.records import GroupMetadataKey
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Refuse, Rule
-from tests.support.story import DELAY_MS, SESSION_MS, Member, Story
+from tests.support.group_harness import DELAY_MS, SESSION_MS, GroupHarness, Member
 
 
-def statics(*names: str, **how: object) -> tuple[Story, list[Member]]:
+def statics(*names: str, **how: object) -> tuple[GroupHarness, list[Member]]:
     """A Stable group of static members, the first of them leading."""
-    story = Story()
+    story = GroupHarness()
     members = [story.member(name, f"i-{name}", **how) for name in names]
     story.settle(*members)
     return story, members
@@ -121,7 +121,7 @@ def test_a_restart_with_new_timeouts_has_them_take_effect() -> None:
 
 
 def test_a_restart_while_the_assignment_is_awaited_starts_another_rebalance() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a", "one"), story.member("b", "two")
     a.join(), b.join()
     story.advance(2 * DELAY_MS)
@@ -157,7 +157,7 @@ def test_a_restart_can_be_the_last_one_waited_for() -> None:
 
 
 def test_the_last_of_two_processes_with_one_instance_id_wins() -> None:
-    story = Story()
+    story = GroupHarness()
     first, second = story.member("a", "one"), story.member("a", "one")
     parked, request = first.join(), second.join()
     assert parked.error is ErrorCode.FENCED_INSTANCE_ID
@@ -178,7 +178,7 @@ def test_a_member_that_was_new_waits_without_limit_after_its_restart() -> None:
 
 
 def test_a_restarted_follower_still_has_to_sync() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = (story.member(n, n, session=60_000, rebalance=20_000) for n in "ab")
     a.join(), b.join()
     story.advance(2 * DELAY_MS)

@@ -8,12 +8,19 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_protocol.records import GroupMetadataValue
 from coordinator_server.group.context import Limits
 from coordinator_server.group.effects import Rule
-from tests.support.story import DELAY_MS, REBALANCE_MS, SESSION_MS, Member, Request, Story
+from tests.support.group_harness import (
+    DELAY_MS,
+    REBALANCE_MS,
+    SESSION_MS,
+    GroupHarness,
+    Member,
+    Request,
+)
 
 
-def completing(*names: str, **how: Any) -> tuple[Story, list[Member]]:
+def completing(*names: str, **how: Any) -> tuple[GroupHarness, list[Member]]:
     """A group that awaits its leader's assignment."""
-    story = Story()
+    story = GroupHarness()
     members = [story.member(name, **how) for name in names]
     for member in members:
         member.enter()
@@ -124,7 +131,7 @@ def test_a_wrong_sync_is_refused_and_changes_nothing(
 
 
 def test_no_protocol_differs_while_the_group_has_none_yet() -> None:
-    story = Story()
+    story = GroupHarness()
     member = story.member("a")
     waiting = member.enter()
     assert (story.state, story.classic.protocol_name) == ("PreparingRebalance", None)
@@ -142,7 +149,7 @@ def test_type_and_protocol_are_not_checked_where_the_version_has_none() -> None:
 
 
 def test_a_sync_to_a_group_that_does_not_exist_or_is_empty_is_refused() -> None:
-    story = Story()
+    story = GroupHarness()
     assert story.member("a", member_id="x").sync().rule is Rule.GROUP_UNKNOWN
     (a,) = story.stable("a")
     a.leave()
@@ -221,7 +228,7 @@ def test_the_expiry_of_the_leader_sends_those_who_wait_back_to_join() -> None:
 
 
 def test_an_assignment_too_large_for_the_log_is_refused_and_all_join_again() -> None:
-    story = Story(limits=Limits(max_append_bytes=2_000))
+    story = GroupHarness(limits=Limits(max_append_bytes=2_000))
     a, b = story.member("a", session=60_000), story.member("b", session=60_000)
     a.enter(), b.enter()
     story.advance(2 * DELAY_MS)
@@ -244,7 +251,7 @@ def test_what_a_record_has_beside_the_assignment_counts() -> None:
 
 
 def test_parked_syncs_are_handed_over_once() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     a.join()
     b.join()
@@ -254,7 +261,7 @@ def test_parked_syncs_are_handed_over_once() -> None:
 
 
 def test_a_superseded_sync_is_told_that_a_rebalance_is_under_way() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.stable("a", "b")
     for member in (a, b):
         member.join()
@@ -267,7 +274,7 @@ def test_a_superseded_sync_is_told_that_a_rebalance_is_under_way() -> None:
 
 
 def test_a_follower_that_syncs_late_is_not_removed_from_a_stable_group() -> None:
-    story = Story()
+    story = GroupHarness()
     a, b = story.member("a", session=300_000), story.member("b", session=300_000)
     for member in (a, b):
         member.enter()

@@ -21,9 +21,9 @@ from coordinator_protocol.messages.produce import (
 from coordinator_server.api import fetch, list_offsets, produce
 from coordinator_server.clock import ManualClock
 from coordinator_server.loop.time_slice import LONGEST_MS, LongWork, TimeSlice
-from tests.support.api import FakeCall, fake_services
 from tests.support.data_plane import make_topics
-from tests.support.pace import Hurrying, pieces
+from tests.support.fake_services import FakeCall, fake_services
+from tests.support.time_slices import AdvancingClock, pieces
 
 MANY = range(100)
 
@@ -71,7 +71,7 @@ async def test_a_request_about_many_partitions_takes_several_turns(
     tmp_path: Path, module: Any, request_of_many: Any
 ) -> None:
     services = fake_services(make_topics(tmp_path))
-    services.clock = Hurrying()
+    services.clock = AdvancingClock()
     assert (
         await pieces(module.handle(FakeCall(6), request_of_many, services))
         > len(MANY) // LONGEST_MS

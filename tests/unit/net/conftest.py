@@ -10,15 +10,15 @@ from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.net.memory import MemoryBudget
 from coordinator_server.observe.counters import Counters
-from tests.support.groups import FakeCoordinator, group_services
-from tests.support.listening import SettableClock, Start, World, alive
+from tests.support.fake_coordinator import FakeCoordinator, group_services
+from tests.support.listening_server import ListeningServer, SettableClock, Start, alive
 
 
 @pytest.fixture
 async def start() -> AsyncIterator[Start]:
-    worlds: list[World] = []
+    worlds: list[ListeningServer] = []
 
-    async def _start(memory: MemoryBudget | None = None, **config: Any) -> World:
+    async def _start(memory: MemoryBudget | None = None, **config: Any) -> ListeningServer:
         coordinator, counters, clock = FakeCoordinator(alive), Counters(), SettableClock()
         reports: list[tuple[str, dict[str, Any]]] = []
         defaults = {
@@ -36,7 +36,7 @@ async def start() -> AsyncIterator[Start]:
         )
         server = SocketServer(context, Anonymous(), clock, SoonInLoop())
         await server.serve()
-        world = World(
+        world = ListeningServer(
             server=server,
             services=services,
             context=context,

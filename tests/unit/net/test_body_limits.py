@@ -39,11 +39,11 @@ from coordinator_server.net.body_limits import (
     SLICES_AT_ONCE,
 )
 from coordinator_server.net.fair_scheduler import SlicedWork
-from tests.support.conversation import (
+from tests.support.session_harness import (
     API_VERSIONS,
     FIND_COORDINATOR,
     JOIN_GROUP,
-    Conversation,
+    SessionHarness,
     request,
 )
 
@@ -71,7 +71,7 @@ def drive(handling: Coroutine[Any, Any, None]) -> None:
 
 
 def test_a_large_request_is_served_like_any_other() -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     talk.send(large(7))
     assert talk.answers() == []
     drive(talk.running.pop())
@@ -81,7 +81,7 @@ def test_a_large_request_is_served_like_any_other() -> None:
 
 
 def test_what_comes_behind_a_large_request_waits_for_its_turn() -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     talk.send(large(1) + request(API_VERSIONS, 0, 2))
     assert talk.answers() == []
     drive(talk.running.pop())
@@ -94,7 +94,7 @@ def test_what_comes_behind_a_large_request_waits_for_its_turn() -> None:
 def test_the_answer_to_a_large_request_is_encoded_beside_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     beside: list[str] = []
     aside = talk.aside
 
@@ -119,14 +119,14 @@ def test_the_answer_to_a_large_request_is_encoded_beside_the_loop(
 
 
 def test_a_small_request_is_decoded_at_once() -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     talk.send(request(FIND_COORDINATOR, 3, key="g"))
     assert talk.running == []
     assert len(talk.answers()) == 1
 
 
 def test_a_large_request_that_makes_no_sense_ends_its_connection() -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     whole = large(1)
     size = len(whole) - 4 - CUT
     talk.send(size.to_bytes(4, "big") + whole[4:-CUT])
@@ -135,7 +135,7 @@ def test_a_large_request_that_makes_no_sense_ends_its_connection() -> None:
 
 
 def test_a_client_that_goes_away_meanwhile_is_not_served() -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     talk.send(large(1))
     talk.session.abandon()
     drive(talk.running.pop())
@@ -145,7 +145,7 @@ def test_a_client_that_goes_away_meanwhile_is_not_served() -> None:
 def test_what_is_decoded_for_a_client_that_has_gone_is_not_decoded_any_further(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     steps: list[bool] = []
 
     async def noted(step: Callable[[], bool]) -> None:
@@ -200,7 +200,7 @@ async def test_the_next_large_request_is_decoded_though_one_has_failed_or_was_ca
             await task
 
 
-def refused(talk: Conversation, frame: bytes) -> str:
+def refused(talk: SessionHarness, frame: bytes) -> str:
     """What the log says of a request that ends its connection."""
     talk.send(frame)
     if talk.running:
@@ -219,7 +219,7 @@ def commit_of(topics: int, partitions: int) -> bytes:
     return request(OFFSET_COMMIT, 8, group_id="g", topics=named)
 
 
-def answered(talk: Conversation, frame: bytes, api_key: int, version: int) -> tuple[Any, str]:
+def answered(talk: SessionHarness, frame: bytes, api_key: int, version: int) -> tuple[Any, str]:
     """The response to a request that is too large, and what the log says; another is served."""
     talk.send(frame)
     while talk.running:
@@ -233,7 +233,7 @@ def answered(talk: Conversation, frame: bytes, api_key: int, version: int) -> tu
 
 
 def test_a_request_of_more_elements_than_can_be_served_ends_its_connection() -> None:
-    assert refused(Conversation(), commit_of(101, 1_000)) == (
+    assert refused(SessionHarness(), commit_of(101, 1_000)) == (
         "OffsetCommitRequest v8: more than 100000 array elements, "
         "at most 100000 are served in one request"
     )
@@ -249,7 +249,7 @@ def test_a_request_of_more_elements_than_can_be_served_ends_its_connection() -> 
 def test_a_commit_of_more_than_a_group_handles_in_one_turn_is_refused_partition_by_partition(
     topics: int, partitions: int, limit: str
 ) -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     response, said = answered(talk, commit_of(topics, partitions), OFFSET_COMMIT, 8)
     errors = [each.error_code for topic in response.topics for each in topic.partitions]
     assert errors == [ErrorCode.UNKNOWN_SERVER_ERROR] * (topics * partitions)
@@ -258,7 +258,7 @@ def test_a_commit_of_more_than_a_group_handles_in_one_turn_is_refused_partition_
 
 
 def test_a_commit_of_as_much_as_a_group_handles_in_one_turn_is_served() -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     talk.send(commit_of(MOST_COMMITTED // 1_000, 999))
     drive(talk.running.pop())
     assert talk.reported() == []
@@ -268,7 +268,7 @@ def test_a_commit_of_as_much_as_a_group_handles_in_one_turn_is_served() -> None:
 def test_a_large_refusal_that_cannot_be_encoded_is_tried_without_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    talk = Conversation()
+    talk = SessionHarness()
 
     async def fails(_work: Any) -> Any:
         raise RuntimeError("can't start new thread")
@@ -284,7 +284,7 @@ def test_a_large_refusal_that_cannot_be_encoded_is_tried_without_the_thread(
 
 @pytest.mark.parametrize("name", ["n", "a name of which ten thousand are a large body"])
 def test_a_request_of_more_names_than_can_be_looked_up_ends_its_connection(name: str) -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     frame = request(FIND_COORDINATOR, 4, coordinator_keys=[name] * (MOST_NAMES + 1))
     assert (len(frame) > LARGE_BODY) == (len(name) > 1)
     assert refused(talk, frame) == (
@@ -302,7 +302,7 @@ def test_a_body_that_holds_too_much_costs_no_more_than_its_first_elements(size: 
     varint += bytes([number >> 21])
     body = head + varint + bytes(size)
     frame = request_header(OFFSET_COMMIT, 8, 1, "tester") + body
-    talk = Conversation()
+    talk = SessionHarness()
     tracemalloc.start()
     try:
         talk.send(framed(frame)[:-1])
@@ -319,7 +319,7 @@ def test_a_body_that_holds_too_much_costs_no_more_than_its_first_elements(size: 
 
 
 def test_as_many_names_as_can_be_looked_up_are_served() -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     frame = request(FIND_COORDINATOR, 4, coordinator_keys=["n"] * MOST_NAMES)
     assert COUNTED_BODY < len(frame) < LARGE_BODY
     talk.send(frame)
@@ -331,7 +331,7 @@ def test_a_deletion_of_more_offsets_than_a_turn_of_the_loop_has_time_for_is_refu
     partitions = [OffsetDeleteRequestPartition(number) for number in range(MOST_COMMITTED)]
     topics = [OffsetDeleteRequestTopic(name="t", partitions=partitions)]
     frame = request(OFFSET_DELETE, 0, group_id="g", topics=topics)
-    response, said = answered(Conversation(), frame, OFFSET_DELETE, 0)
+    response, said = answered(SessionHarness(), frame, OFFSET_DELETE, 0)
     assert (response.error_code, response.topics) == (ErrorCode.INVALID_REQUEST, [])
     assert said == (
         "OffsetDeleteRequest v0: more than 20000 array elements, "
@@ -342,7 +342,7 @@ def test_a_deletion_of_more_offsets_than_a_turn_of_the_loop_has_time_for_is_refu
 def test_a_member_of_more_protocols_than_a_group_keeps_is_refused() -> None:
     protocols = [JoinGroupRequestProtocol(name=f"p{number}") for number in range(1_001)]
     frame = request(JOIN_GROUP, 9, group_id="g", protocols=protocols)
-    response, said = answered(Conversation(), frame, JOIN_GROUP, 9)
+    response, said = answered(SessionHarness(), frame, JOIN_GROUP, 9)
     assert response.error_code == ErrorCode.INVALID_REQUEST
     assert said == (
         "JoinGroupRequest v9: more than 1000 array elements, at most 1000 are served in one request"
@@ -360,14 +360,14 @@ def test_what_names_too_much_is_refused_as_a_whole_where_the_response_can_say_so
     api_key: int, version: int, fields: dict[str, Any]
 ) -> None:
     frame = request(api_key, version, group_id="g", **fields)
-    response, _ = answered(Conversation(), frame, api_key, version)
+    response, _ = answered(SessionHarness(), frame, api_key, version)
     assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_a_fetch_of_more_partitions_than_can_be_read_is_refused() -> None:
     partitions = [FetchPartition(partition=number) for number in range(MOST_FETCHED)]
     frame = request(FETCH, 12, topics=[FetchTopic(topic="t", partitions=partitions)])
-    assert refused(Conversation(), frame) == (
+    assert refused(SessionHarness(), frame) == (
         "FetchRequest v12: more than 20000 array elements, at most 20000 are served in one request"
     )
 
@@ -382,7 +382,7 @@ def test_what_list_offsets_gathers_for_its_response_is_counted_with_the_request(
     count = 20_000
     partitions = [ListOffsetsPartition(partition_index=number) for number in range(count)]
     frame = request(LIST_OFFSETS, 7, topics=[ListOffsetsTopic(name="t", partitions=partitions)])
-    talk = Conversation()
+    talk = SessionHarness()
     talk.send(frame)
     drive(talk.running.pop())
     assert talk.session.current is not None
@@ -403,7 +403,7 @@ def join_of(size: int) -> bytes:
 
 
 def test_a_join_group_far_above_the_limit_of_metadata_is_refused_without_being_decoded() -> None:
-    talk = Conversation(group_max_member_metadata_bytes=10_000)
+    talk = SessionHarness(group_max_member_metadata_bytes=10_000)
     frame = join_of(JOIN_GROUP_OVERHEAD + 10_001)
     # Were it decoded, the connection would end.
     talk.send(frame[:-CUT] + b"\xff" * CUT)
@@ -419,7 +419,7 @@ def test_a_join_group_far_above_the_limit_of_metadata_is_refused_without_being_d
 
 
 def test_a_join_group_that_is_not_far_above_the_limit_is_for_its_group_to_refuse() -> None:
-    talk = Conversation(
+    talk = SessionHarness(
         group_max_member_metadata_bytes=10_000,
         group_min_session_timeout_ms=6_000,
         group_max_session_timeout_ms=60_000,

@@ -20,15 +20,15 @@ from coordinator_server.net.memory import (
     ConnectionMemory,
     MemoryBudget,
 )
-from tests.support.conversation import FIND_COORDINATOR, heartbeat, request
-from tests.support.listening import Client, Start, World
+from tests.support.listening_server import Client, ListeningServer, Start
+from tests.support.session_harness import FIND_COORDINATOR, heartbeat, request
 
 MIB = 1 << 20
 LIMIT = 16 * MIB
 METADATA, LIST_GROUPS = 3, 16
 
 
-async def started(start: Start, limit: int = LIMIT, **config: Any) -> World:
+async def started(start: Start, limit: int = LIMIT, **config: Any) -> ListeningServer:
     return await start(memory=MemoryBudget(limit), **config)
 
 
@@ -236,7 +236,7 @@ async def test_a_request_that_comes_byte_by_byte_is_closed_after_the_idle_time(
     assert world.counters.connections_closed == {"slow_request": 1}
 
 
-def _has_received(world: World, size: int) -> bool:
+def _has_received(world: ListeningServer, size: int) -> bool:
     return world.counters.bytes_in == size
 
 

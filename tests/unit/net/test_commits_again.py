@@ -17,8 +17,8 @@ from coordinator_server.group.events import CommitOffsets, Event, Token
 from coordinator_server.net.session_call import SessionCall
 from coordinator_server.ports import Operation, Resource
 from coordinator_server.runtime.ticket import Ticket
-from tests.support.conversation import Conversation, request
-from tests.support.groups import Denial, FakeCoordinator, FakeRecommittal
+from tests.support.fake_coordinator import Denial, FakeCoordinator, FakeRecommittal
+from tests.support.session_harness import SessionHarness, request
 
 COMMIT = ApiKey.OFFSET_COMMIT
 ACCEPTED = Committed([ErrorCode.NONE] * 2)
@@ -58,8 +58,8 @@ def coordinator() -> Recommitting:
 
 
 @pytest.fixture
-def talk(coordinator: Recommitting) -> Conversation:
-    return Conversation(coordinator, topics=[("orders", 4)])
+def talk(coordinator: Recommitting) -> SessionHarness:
+    return SessionHarness(coordinator, topics=[("orders", 4)])
 
 
 def commit(
@@ -83,7 +83,7 @@ def commit(
 
 @pytest.mark.parametrize("version", range(2, 10))
 def test_from_the_third_on_commits_are_recognised_and_answered_like_the_first(
-    talk: Conversation, coordinator: Recommitting, version: int
+    talk: SessionHarness, coordinator: Recommitting, version: int
 ) -> None:
     for number in range(1, 5):
         talk.send(commit(number, version=version))
@@ -100,7 +100,7 @@ def test_from_the_third_on_commits_are_recognised_and_answered_like_the_first(
 
 
 def test_the_next_request_waits_for_the_answer(
-    talk: Conversation, coordinator: Recommitting
+    talk: SessionHarness, coordinator: Recommitting
 ) -> None:
     talk.send(commit(1), commit(2), commit(3), commit(4))
     assert len(coordinator.again) == 1
@@ -111,7 +111,7 @@ def test_the_next_request_waits_for_the_answer(
 
 
 def test_commits_of_one_chunk_are_recognised_each_in_its_turn(
-    talk: Conversation, coordinator: Recommitting
+    talk: SessionHarness, coordinator: Recommitting
 ) -> None:
     talk.send(commit(1), commit(2), commit(3) + commit(4) + commit(5)[:-1], commit(5)[-1:])
     for number in (3, 4):
@@ -123,7 +123,7 @@ def test_commits_of_one_chunk_are_recognised_each_in_its_turn(
 
 
 def test_a_refusal_is_told_for_every_partition(
-    talk: Conversation, coordinator: Recommitting
+    talk: SessionHarness, coordinator: Recommitting
 ) -> None:
     talk.send(commit(1), commit(2), commit(3))
     talk.answers()
@@ -134,7 +134,7 @@ def test_a_refusal_is_told_for_every_partition(
 
 
 def test_what_the_group_does_not_simply_accept_is_handled_as_any_other(
-    talk: Conversation, coordinator: Recommitting
+    talk: SessionHarness, coordinator: Recommitting
 ) -> None:
     coordinator.all_is_well = False
     talk.send(commit(1), commit(2), commit(3))
@@ -143,7 +143,7 @@ def test_what_the_group_does_not_simply_accept_is_handled_as_any_other(
 
 
 def test_commits_of_other_partitions_are_not_taken_for_it(
-    talk: Conversation, coordinator: Recommitting
+    talk: SessionHarness, coordinator: Recommitting
 ) -> None:
     talk.send(commit(1), commit(2), commit(3, 0, 2), commit(4, metadata="!"), commit(5, 1))
     assert coordinator.again == []
@@ -156,7 +156,7 @@ def test_commits_of_other_partitions_are_not_taken_for_it(
 def test_what_has_partitions_that_cannot_be_committed_is_not_recognised(
     coordinator: Recommitting, indexes: tuple[int, ...]
 ) -> None:
-    talk = Conversation(coordinator, topics=[("orders", 4)])
+    talk = SessionHarness(coordinator, topics=[("orders", 4)])
     none = request(COMMIT, 8, 1, group_id="g", generation_id_or_member_epoch=5, member_id="m")
     for number in range(1, 5):
         talk.send(commit(number, *indexes) if indexes else none)
@@ -164,7 +164,7 @@ def test_what_has_partitions_that_cannot_be_committed_is_not_recognised(
     assert len(talk.answers()) == 4
 
 
-def test_a_topic_that_has_gone_is_noticed(talk: Conversation, coordinator: Recommitting) -> None:
+def test_a_topic_that_has_gone_is_noticed(talk: SessionHarness, coordinator: Recommitting) -> None:
     talk.send(commit(1), commit(2))
     image = talk.services.image
     image._topics.clear()  # type: ignore[attr-defined]
@@ -175,7 +175,7 @@ def test_a_topic_that_has_gone_is_noticed(talk: Conversation, coordinator: Recom
     assert coordinator.again == []
 
 
-def test_who_may_not_any_more_is_refused(talk: Conversation, coordinator: Recommitting) -> None:
+def test_who_may_not_any_more_is_refused(talk: SessionHarness, coordinator: Recommitting) -> None:
     talk.send(commit(1), commit(2))
     denied: set[Denial] = talk.services.authorizer.denied  # type: ignore[attr-defined]
     denied.add((Operation.READ, Resource.GROUP, "g"))
@@ -188,7 +188,7 @@ def test_who_may_not_any_more_is_refused(talk: Conversation, coordinator: Recomm
 
 @pytest.mark.parametrize("cut", [1, 4, 12, 40])
 def test_a_commit_that_comes_in_pieces_is_served_all_the_same(
-    talk: Conversation, coordinator: Recommitting, cut: int
+    talk: SessionHarness, coordinator: Recommitting, cut: int
 ) -> None:
     third = commit(3)
     talk.send(commit(1), commit(2), third[:cut], third[cut:])
@@ -197,7 +197,7 @@ def test_a_commit_that_comes_in_pieces_is_served_all_the_same(
 
 
 def test_a_bug_fails_the_request_and_nothing_else(
-    talk: Conversation, coordinator: Recommitting, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, coordinator: Recommitting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.send(commit(1), commit(2))
     talk.answers()
@@ -216,7 +216,7 @@ def test_a_bug_fails_the_request_and_nothing_else(
 
 
 def test_a_connection_whose_commits_never_come_again_lays_out_no_more(
-    talk: Conversation, coordinator: Recommitting
+    talk: SessionHarness, coordinator: Recommitting
 ) -> None:
     for number in range(1, 40):
         talk.send(commit(number, metadata=f"{number:02}"))
@@ -229,13 +229,13 @@ def test_injected_faults_are_not_overtaken(coordinator: Recommitting) -> None:
         def take(self, _call: SessionCall) -> ErrorCode | None:
             return None
 
-    talk = Conversation(coordinator, topics=[("orders", 4)], faults=Faults())
+    talk = SessionHarness(coordinator, topics=[("orders", 4)], faults=Faults())
     talk.send(commit(1), commit(2), commit(3))
     assert coordinator.asked == []
 
 
 def test_a_client_that_does_not_read_gets_nothing_begun(
-    talk: Conversation, coordinator: Recommitting
+    talk: SessionHarness, coordinator: Recommitting
 ) -> None:
     talk.send(commit(1), commit(2))
     talk.session.is_congested = True

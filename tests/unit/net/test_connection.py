@@ -17,9 +17,9 @@ from coordinator_server.net.limits import SPARE_FILES
 from coordinator_server.net.request_buffer import READ_AHEAD
 from coordinator_server.net.session import Session
 from coordinator_server.ports import ANONYMOUS, Principal
-from tests.support.conversation import FIND_COORDINATOR, HEARTBEAT, heartbeat, join, request
-from tests.support.groups import FakeCoordinator
-from tests.support.listening import Start
+from tests.support.fake_coordinator import FakeCoordinator
+from tests.support.listening_server import Start
+from tests.support.session_harness import FIND_COORDINATOR, HEARTBEAT, heartbeat, join, request
 
 JOINED = Joined("m", 1, "consumer", "range", "m", [])
 

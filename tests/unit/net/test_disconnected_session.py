@@ -18,14 +18,14 @@ from coordinator_server.net import disconnected_session
 from coordinator_server.net.fair_scheduler import FairScheduler
 from coordinator_server.net.memory import MemoryBudget
 from coordinator_server.net.session import MOST_AT_ONCE
-from tests.support.conversation import (
+from tests.support.listening_server import Client, ListeningServer, Start
+from tests.support.session_harness import (
     FIND,
     heartbeat,
     join,
     replaced,
     request,
 )
-from tests.support.listening import Client, Start, World
 
 LEAVE_GROUP, OFFSET_DELETE = 13, 47
 SLOW = request(OFFSET_DELETE, 0, group_id="g")
@@ -62,14 +62,14 @@ class Slow:
         call.answer_nothing()
 
 
-async def gone(world: World, client: Client, served: Callable[[], bool]) -> None:
+async def gone(world: ListeningServer, client: Client, served: Callable[[], bool]) -> None:
     """Close the client's connection once something has been served."""
     await world.until(served)
     client.close()
     await world.until(lambda: world.server.connections == 0)
 
 
-def left(world: World) -> int:
+def left(world: ListeningServer) -> int:
     """How many clients that have gone are served still."""
     return len(world.server._hub.leaving)
 

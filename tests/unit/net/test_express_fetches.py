@@ -15,8 +15,8 @@ from coordinator_server.api.registry import find_route
 from coordinator_server.group.effects import DONE, Fetched, FetchedTopic, Result
 from coordinator_server.group.events import Event, FetchOffsets
 from coordinator_server.ports import Operation, Resource
-from tests.support.conversation import Conversation, heartbeat, request
-from tests.support.groups import FakeCoordinator
+from tests.support.fake_coordinator import FakeCoordinator
+from tests.support.session_harness import SessionHarness, heartbeat, request
 
 FLEXIBLE = pytest.mark.parametrize("version", range(6, 10))
 ORDERS = (("orders", [0, 1]),)
@@ -55,9 +55,9 @@ def coordinator() -> TellingCoordinator:
 
 
 @pytest.fixture
-def talk(coordinator: TellingCoordinator) -> Conversation:
+def talk(coordinator: TellingCoordinator) -> SessionHarness:
     """A connection whose client has been named in requests of both header versions."""
-    talk = Conversation(coordinator)
+    talk = SessionHarness(coordinator)
     for version in range(6, 10):
         find_route(ApiKey.OFFSET_FETCH, version)  # made with the first request otherwise
     talk.send(heartbeat(0, 3), heartbeat(0, 4))
@@ -84,7 +84,7 @@ def fetch(correlation_id: int, version: int, topics: Named = ORDERS) -> bytes:
 @FLEXIBLE
 @pytest.mark.parametrize("topics", [ORDERS, None])
 def test_it_is_answered_as_by_the_general_path(
-    talk: Conversation, coordinator: TellingCoordinator, version: int, topics: Named
+    talk: SessionHarness, coordinator: TellingCoordinator, version: int, topics: Named
 ) -> None:
     talk.send(fetch(1, version, topics))
     assert not coordinator.submitted
@@ -98,7 +98,7 @@ def test_it_is_answered_as_by_the_general_path(
 
 @FLEXIBLE
 def test_it_tells_the_offsets_of_the_moment(
-    talk: Conversation, coordinator: TellingCoordinator, version: int
+    talk: SessionHarness, coordinator: TellingCoordinator, version: int
 ) -> None:
     told = []
     for coordinator.offset in (10, 11):
@@ -112,7 +112,7 @@ def test_it_tells_the_offsets_of_the_moment(
 
 @pytest.mark.parametrize("version", range(1, 6))
 def test_older_versions_are_served_by_the_general_path(
-    talk: Conversation, coordinator: TellingCoordinator, version: int
+    talk: SessionHarness, coordinator: TellingCoordinator, version: int
 ) -> None:
     talk.send(fetch(1, version))
     assert len(coordinator.submitted) == 1
@@ -120,7 +120,7 @@ def test_older_versions_are_served_by_the_general_path(
 
 
 def test_many_partitions_are_left_to_the_path_that_serves_them_in_slices(
-    talk: Conversation, coordinator: TellingCoordinator
+    talk: SessionHarness, coordinator: TellingCoordinator
 ) -> None:
     talk.send(fetch(1, 9, [("orders", list(range(AT_ONCE + 1)))]))
     assert len(coordinator.submitted) == 1
@@ -130,7 +130,7 @@ def test_many_partitions_are_left_to_the_path_that_serves_them_in_slices(
 @pytest.mark.parametrize("denied", [Resource.GROUP, Resource.TOPIC])
 @pytest.mark.parametrize("topics", [ORDERS, None])
 def test_what_the_caller_may_not_describe_is_left_to_the_general_path(
-    talk: Conversation,
+    talk: SessionHarness,
     coordinator: TellingCoordinator,
     monkeypatch: pytest.MonkeyPatch,
     denied: Resource,

@@ -13,8 +13,8 @@ from coordinator_server.group.effects import DONE, Refuse, Result, Rule
 from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.net.express import MOST_AT_ONCE
 from coordinator_server.net.session_call import SessionCall
-from tests.support.conversation import HEARTBEAT, Conversation, heartbeat, request
-from tests.support.groups import FakeCoordinator
+from tests.support.fake_coordinator import FakeCoordinator
+from tests.support.session_harness import HEARTBEAT, SessionHarness, heartbeat, request
 
 VERSIONS = pytest.mark.parametrize("version", range(5))
 
@@ -45,9 +45,9 @@ def coordinator() -> RenewingCoordinator:
     return RenewingCoordinator(done)
 
 
-def introduced(coordinator: RenewingCoordinator, **options: Any) -> Conversation:
+def introduced(coordinator: RenewingCoordinator, **options: Any) -> SessionHarness:
     """A connection whose client has been named in requests of both header versions."""
-    talk = Conversation(coordinator, **options)
+    talk = SessionHarness(coordinator, **options)
     accepts, coordinator.accepts = coordinator.accepts, False
     for version in range(5):
         find_route(ApiKey.HEARTBEAT, version)  # made with the first request otherwise
@@ -59,7 +59,7 @@ def introduced(coordinator: RenewingCoordinator, **options: Any) -> Conversation
 
 
 @pytest.fixture
-def talk(coordinator: RenewingCoordinator) -> Conversation:
+def talk(coordinator: RenewingCoordinator) -> SessionHarness:
     return introduced(coordinator)
 
 
@@ -69,7 +69,7 @@ def ids(answers: list[bytes]) -> list[int]:
 
 @VERSIONS
 def test_an_accepted_heartbeat_is_answered_as_by_the_general_path(
-    talk: Conversation, coordinator: RenewingCoordinator, version: int
+    talk: SessionHarness, coordinator: RenewingCoordinator, version: int
 ) -> None:
     talk.send(heartbeat(1, version))
     assert not coordinator.submitted
@@ -85,7 +85,7 @@ def test_an_accepted_heartbeat_is_answered_as_by_the_general_path(
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_static_member_is_named_with_its_instance(
-    talk: Conversation, coordinator: RenewingCoordinator, version: int
+    talk: SessionHarness, coordinator: RenewingCoordinator, version: int
 ) -> None:
     fields: dict[str, Any] = {"group_id": "gruppe-ü", "generation_id": -1, "member_id": ""}
     if version == 4:
@@ -98,7 +98,7 @@ def test_a_static_member_is_named_with_its_instance(
 
 @VERSIONS
 def test_many_of_one_chunk_are_answered_in_order(
-    talk: Conversation, coordinator: RenewingCoordinator, version: int
+    talk: SessionHarness, coordinator: RenewingCoordinator, version: int
 ) -> None:
     before = talk.counters.bytes_out
     chunk = b"".join(heartbeat(number, version) for number in range(60))
@@ -113,7 +113,7 @@ def test_many_of_one_chunk_are_answered_in_order(
 
 
 def test_those_behind_a_bound_take_the_general_path(
-    talk: Conversation, coordinator: RenewingCoordinator
+    talk: SessionHarness, coordinator: RenewingCoordinator
 ) -> None:
     talk.send(b"".join(heartbeat(number) for number in range(3 * MOST_AT_ONCE)))
     while talk.session.is_ready:
@@ -123,7 +123,7 @@ def test_those_behind_a_bound_take_the_general_path(
 
 
 def test_one_with_another_client_id_is_read_by_the_general_path(
-    talk: Conversation, coordinator: RenewingCoordinator
+    talk: SessionHarness, coordinator: RenewingCoordinator
 ) -> None:
     fields: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": "m"}
     talk.send(request(HEARTBEAT, 4, 1, "another", **fields), heartbeat(2))
@@ -134,7 +134,7 @@ def test_one_with_another_client_id_is_read_by_the_general_path(
 
 @pytest.mark.parametrize("error", [RuntimeError("bug"), MemoryError(), ValueError("bug")])
 def test_an_exception_is_left_to_the_general_path(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch, error: Exception
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def raising(*_: object) -> bool:
         raise error
@@ -146,7 +146,7 @@ def test_an_exception_is_left_to_the_general_path(
 
 
 def test_one_that_is_refused_gets_its_answer_from_the_group(
-    talk: Conversation, coordinator: RenewingCoordinator
+    talk: SessionHarness, coordinator: RenewingCoordinator
 ) -> None:
     coordinator.accepts = False
     coordinator.script = lambda _group, _event: Refuse(
@@ -181,7 +181,7 @@ class DenyingAuthorizer:
 
 
 def test_a_caller_without_permission_is_refused(
-    talk: Conversation, coordinator: RenewingCoordinator
+    talk: SessionHarness, coordinator: RenewingCoordinator
 ) -> None:
     services: Any = talk.session._services
     object.__setattr__(services, "authorizer", DenyingAuthorizer())
@@ -192,7 +192,7 @@ def test_a_caller_without_permission_is_refused(
 
 
 def test_an_unauthenticated_connection_is_closed(coordinator: RenewingCoordinator) -> None:
-    talk = Conversation(coordinator, principal=None)
+    talk = SessionHarness(coordinator, principal=None)
     talk.send(heartbeat(2))
     assert talk.session.ended == "unauthenticated"
     assert not coordinator.renewed
@@ -203,7 +203,7 @@ def test_injected_faults_meet_every_heartbeat(coordinator: RenewingCoordinator) 
         def take(self, _call: SessionCall) -> ErrorCode:
             return ErrorCode.NOT_COORDINATOR
 
-    talk = Conversation(coordinator, faults=Always())
+    talk = SessionHarness(coordinator, faults=Always())
     talk.send(heartbeat(2))
     (answer,) = talk.answers()
     assert struct.unpack_from(">h", answer, 9)[0] == ErrorCode.NOT_COORDINATOR
@@ -211,7 +211,7 @@ def test_injected_faults_meet_every_heartbeat(coordinator: RenewingCoordinator) 
 
 
 def test_an_empty_group_id_is_refused_by_the_general_path() -> None:
-    talk = Conversation(FakeCoordinator(done))
+    talk = SessionHarness(FakeCoordinator(done))
     talk.send(heartbeat(2, group_id=""))
     (answer,) = talk.answers()
     assert struct.unpack_from(">h", answer, 9)[0] == ErrorCode.INVALID_GROUP_ID

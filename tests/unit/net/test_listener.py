@@ -13,8 +13,8 @@ from coordinator_server.loop.batching import SoonInLoop
 from coordinator_server.net.auth import Anonymous
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.ports import Caller
-from tests.support.conversation import heartbeat, join
-from tests.support.listening import Start
+from tests.support.listening_server import Start
+from tests.support.session_harness import heartbeat, join
 
 
 async def test_every_listener_is_known_by_its_name(

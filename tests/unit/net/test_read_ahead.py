@@ -14,9 +14,9 @@ from coordinator_server.net.auth import Anonymous
 from coordinator_server.net.context import SessionContext
 from coordinator_server.net.listener import SocketServer
 from coordinator_server.net.request_buffer import READ_AHEAD
-from tests.support.conversation import Conversation, heartbeat, join
-from tests.support.groups import FakeCoordinator, group_services
-from tests.support.listening import alive
+from tests.support.fake_coordinator import FakeCoordinator, group_services
+from tests.support.listening_server import alive
+from tests.support.session_harness import SessionHarness, heartbeat, join
 from tests.unit.net.test_session import JOINED
 
 FRAMES = 40_000
@@ -71,7 +71,7 @@ def test_a_client_that_pipelines_and_reads_is_read_no_further_ahead(
 
 
 def test_bytes_behind_a_late_answer_are_forgotten_with_it() -> None:
-    talk = Conversation()
+    talk = SessionHarness()
     frames = b"".join(heartbeat(number) for number in range(10))
     for number in range(READ_AHEAD // len(frames) * 2):
         talk.send(join(number))
@@ -81,7 +81,7 @@ def test_bytes_behind_a_late_answer_are_forgotten_with_it() -> None:
 
 
 def test_bytes_of_an_incomplete_frame_are_behind_until_it_is_begun() -> None:
-    talk = Conversation(FakeCoordinator(alive))
+    talk = SessionHarness(FakeCoordinator(alive))
     first, second = heartbeat(1), heartbeat(2)
     talk.send(first + second[:20])
     assert talk.session._behind == 20

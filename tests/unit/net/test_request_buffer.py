@@ -7,8 +7,8 @@ import pytest
 from coordinator_protocol.frames import SIZE_BYTES, framed
 from coordinator_server.net.memory import MemoryBudget
 from coordinator_server.net.request_buffer import DROPPED_AT_ONCE, SPLIT_AT_ONCE, RequestBuffer
-from tests.support.conversation import heartbeat
-from tests.support.listening import Start
+from tests.support.listening_server import Start
+from tests.support.session_harness import heartbeat
 
 FRAME = framed(bytes(26))
 

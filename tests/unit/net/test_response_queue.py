@@ -7,7 +7,7 @@ from coordinator_protocol.messages.fetch import FetchableTopicResponse, FetchRes
 from coordinator_protocol.writing import LARGE_PART
 from coordinator_server.api.registry import find_route
 from coordinator_server.net.response_queue import MOST_COPIED, ResponseQueue
-from tests.support.conversation import Conversation, heartbeat
+from tests.support.session_harness import SessionHarness, heartbeat
 
 RECORDS = bytes(MOST_COPIED)
 
@@ -54,7 +54,7 @@ def test_an_answer_in_parts_is_an_answer_like_others(monkeypatch: pytest.MonkeyP
     assert way is not None
     body = [bytes(4), b"\0\0", b"\0"]
     monkeypatch.setattr(way, "handle", lambda call, *_: call.answer_parts(body))
-    conversation = Conversation()
+    conversation = SessionHarness()
     conversation.send(heartbeat(7))
     ((correlation_id, response),) = conversation.answered(ApiKey.HEARTBEAT, 4)
     assert (correlation_id, response.error_code) == (7, 0)

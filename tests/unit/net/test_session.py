@@ -16,18 +16,18 @@ from coordinator_server.group.effects import DONE, Joined, Refuse, Result, Rule
 from coordinator_server.group.events import Event
 from coordinator_server.net.request_buffer import READ_AHEAD
 from coordinator_server.net.session import MOST_AT_ONCE, WRITE_AHEAD
-from tests.support.conversation import (
+from tests.support.fake_coordinator import FakeCoordinator
+from tests.support.session_harness import (
     API_VERSIONS,
     FIND,
     HEARTBEAT,
     JOIN_GROUP,
-    Conversation,
+    SessionHarness,
     heartbeat,
     join,
     replaced,
     request,
 )
-from tests.support.groups import FakeCoordinator
 
 
 def alive(_group_id: str, event: Event) -> Result | None:
@@ -36,21 +36,21 @@ def alive(_group_id: str, event: Event) -> Result | None:
 
 
 @pytest.fixture
-def talk() -> Conversation:
-    return Conversation(FakeCoordinator(alive))
+def talk() -> SessionHarness:
+    return SessionHarness(FakeCoordinator(alive))
 
 
 JOINED = Joined("m", 1, "consumer", "range", "m", [])
 
 
-def test_requests_of_one_chunk_are_answered_in_order(talk: Conversation) -> None:
+def test_requests_of_one_chunk_are_answered_in_order(talk: SessionHarness) -> None:
     talk.send(heartbeat(1) + heartbeat(2, version=0) + heartbeat(3))
     ids = [struct.unpack_from(">i", answer)[0] for answer in talk.answers()]
     assert ids == [1, 2, 3]
     assert talk.woken == 0, "the caller of receive writes"
 
 
-def test_an_answer_has_the_bytes_kafka_sends(talk: Conversation) -> None:
+def test_an_answer_has_the_bytes_kafka_sends(talk: SessionHarness) -> None:
     talk.send(heartbeat(7), heartbeat(8, version=0), heartbeat(9, version=1))
     assert talk.answers() == [
         bytes.fromhex("00000007 00 00000000 0000 00"),
@@ -59,13 +59,13 @@ def test_an_answer_has_the_bytes_kafka_sends(talk: Conversation) -> None:
     ]
 
 
-def test_requests_may_come_byte_by_byte(talk: Conversation) -> None:
+def test_requests_may_come_byte_by_byte(talk: SessionHarness) -> None:
     stream = heartbeat(1) + heartbeat(2)
     talk.send(*(stream[at : at + 1] for at in range(len(stream))))
     assert [answer[3] for answer in talk.answers()] == [1, 2]
 
 
-def test_a_thousand_pipelined_requests_do_not_nest(talk: Conversation) -> None:
+def test_a_thousand_pipelined_requests_do_not_nest(talk: SessionHarness) -> None:
     depth: list[int] = []
 
     def script(_group_id: str, _event: Event) -> Result:
@@ -81,7 +81,7 @@ def test_a_thousand_pipelined_requests_do_not_nest(talk: Conversation) -> None:
 
 
 def test_a_connection_is_served_some_requests_at_a_time_and_not_read_meanwhile(
-    talk: Conversation,
+    talk: SessionHarness,
 ) -> None:
     some = b"".join(heartbeat(number) for number in range(READ_AHEAD // len(heartbeat(1)) + 100))
     talk.send(some)
@@ -95,7 +95,7 @@ def test_a_connection_is_served_some_requests_at_a_time_and_not_read_meanwhile(
     assert talk.wants_more()
 
 
-def test_what_comes_behind_a_parked_request_waits_for_it(talk: Conversation) -> None:
+def test_what_comes_behind_a_parked_request_waits_for_it(talk: SessionHarness) -> None:
     talk.send(join(1) + heartbeat(2), heartbeat(3))
     assert talk.answers() == []
     talk.coordinator.resolve(0, JOINED)
@@ -107,7 +107,7 @@ def test_what_comes_behind_a_parked_request_waits_for_it(talk: Conversation) -> 
     assert not talk.is_ready()
 
 
-def test_reading_goes_on_behind_a_parked_request_up_to_a_bound(talk: Conversation) -> None:
+def test_reading_goes_on_behind_a_parked_request_up_to_a_bound(talk: SessionHarness) -> None:
     talk.send(join())
     assert talk.wants_more()
     some = b"".join(heartbeat(number) for number in range(100))
@@ -124,7 +124,7 @@ def test_reading_goes_on_behind_a_parked_request_up_to_a_bound(talk: Conversatio
     assert len(talk.answers()) == 1 + sent
 
 
-def test_time_is_that_of_the_chunk(talk: Conversation) -> None:
+def test_time_is_that_of_the_chunk(talk: SessionHarness) -> None:
     seen = []
     original = heartbeat_api.handle
     way = registry.find_route(HEARTBEAT, 4)
@@ -146,7 +146,7 @@ def test_time_is_that_of_the_chunk(talk: Conversation) -> None:
 # --- who asks ---
 
 
-def test_a_caller_is_known_by_the_client_id_of_its_request(talk: Conversation) -> None:
+def test_a_caller_is_known_by_the_client_id_of_its_request(talk: SessionHarness) -> None:
     for client_id in ("one", "one", "two", "", None):
         talk.send(request(JOIN_GROUP, 5, client_id=client_id, **_join_fields()))
         talk.coordinator.resolve(-1, JOINED)
@@ -160,14 +160,14 @@ def _join_fields() -> dict[str, Any]:
 
 
 def test_a_header_in_another_form_with_the_same_client_id_is_understood(
-    talk: Conversation,
+    talk: SessionHarness,
 ) -> None:
     talk.send(heartbeat(1, version=3), heartbeat(2, version=4), heartbeat(3, version=3))
     assert len(talk.answers()) == 3
 
 
 def test_before_authentication_only_api_versions_is_served() -> None:
-    talk = Conversation(FakeCoordinator(alive), principal=None)
+    talk = SessionHarness(FakeCoordinator(alive), principal=None)
     talk.send(request(API_VERSIONS, 0))
     assert len(talk.answers()) == 1
     talk.send(heartbeat(2))
@@ -179,7 +179,7 @@ def test_before_authentication_only_api_versions_is_served() -> None:
 
 
 def test_an_api_versions_request_that_is_too_new_is_answered_in_version_0(
-    talk: Conversation,
+    talk: SessionHarness,
 ) -> None:
     header = request_header(API_VERSIONS, 4, 7, "a")
     newer = header[:2] + struct.pack(">h", 127) + header[4:]
@@ -218,7 +218,7 @@ def test_an_api_versions_request_that_is_too_new_is_answered_in_version_0(
     ],
 )
 def test_garbage_ends_the_session_with_one_line_and_one_count(
-    talk: Conversation, what: bytes, reason: str
+    talk: SessionHarness, what: bytes, reason: str
 ) -> None:
     talk.send(heartbeat(1) + what + heartbeat(2))
     assert len(talk.answers()) == 1, "what came before is answered, what comes after is not"
@@ -229,7 +229,7 @@ def test_garbage_ends_the_session_with_one_line_and_one_count(
     assert talk.answers() == []
 
 
-def test_garbage_behind_a_parked_request_is_found_after_its_answer(talk: Conversation) -> None:
+def test_garbage_behind_a_parked_request_is_found_after_its_answer(talk: SessionHarness) -> None:
     talk.send(join() + b"\xff\xff\xff\xff")
     assert talk.ended() is None
     talk.coordinator.resolve(0, JOINED)
@@ -237,7 +237,7 @@ def test_garbage_behind_a_parked_request_is_found_after_its_answer(talk: Convers
     assert talk.ended() == "malformed"
 
 
-def test_bytes_behind_a_body_are_ignored(talk: Conversation) -> None:
+def test_bytes_behind_a_body_are_ignored(talk: SessionHarness) -> None:
     talk.send(framed(heartbeat(1)[4:] + b"extra"))
     assert len(talk.answers()) == 1
 
@@ -245,7 +245,7 @@ def test_bytes_behind_a_body_are_ignored(talk: Conversation) -> None:
 # --- clients that go, do not read, or are sent away ---
 
 
-def test_the_answer_for_a_client_that_has_gone_is_dropped(talk: Conversation) -> None:
+def test_the_answer_for_a_client_that_has_gone_is_dropped(talk: SessionHarness) -> None:
     talk.send(join() + heartbeat(2))
     talk.session.abandon()
     talk.coordinator.resolve(0, JOINED)
@@ -254,7 +254,7 @@ def test_the_answer_for_a_client_that_has_gone_is_dropped(talk: Conversation) ->
     assert len(talk.coordinator.submitted) == 1
 
 
-def test_nothing_is_begun_while_the_client_does_not_read(talk: Conversation) -> None:
+def test_nothing_is_begun_while_the_client_does_not_read(talk: SessionHarness) -> None:
     talk.session.is_congested = True
     talk.send(heartbeat(1))
     assert talk.answers() == []
@@ -265,7 +265,7 @@ def test_nothing_is_begun_while_the_client_does_not_read(talk: Conversation) -> 
 
 
 def test_answers_pile_up_to_a_bound_only(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replaced(monkeypatch, lambda call, *_: call.answer_body(bytes(100_000)))
     talk.send(FIND * 50)
@@ -280,7 +280,7 @@ def test_answers_pile_up_to_a_bound_only(
     assert rounds > 10
 
 
-def test_a_draining_session_answers_what_is_in_progress_and_no_more(talk: Conversation) -> None:
+def test_a_draining_session_answers_what_is_in_progress_and_no_more(talk: SessionHarness) -> None:
     talk.send(join() + heartbeat(2))
     talk.session.drain()
     assert talk.ended() is None
@@ -291,14 +291,14 @@ def test_a_draining_session_answers_what_is_in_progress_and_no_more(talk: Conver
     assert response.error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_an_idle_session_ends_at_once_when_drained(talk: Conversation) -> None:
+def test_an_idle_session_ends_at_once_when_drained(talk: SessionHarness) -> None:
     talk.send(heartbeat(1))
     talk.session.drain()
     assert talk.ended() == "server_stopping"
     assert len(talk.answers()) == 1
 
 
-def test_requests_are_counted_by_api_and_error(talk: Conversation) -> None:
+def test_requests_are_counted_by_api_and_error(talk: SessionHarness) -> None:
     talk.send(heartbeat(1) + heartbeat(2, group_id="") + heartbeat(3))
     counted = dict(talk.counters.requests)
     assert counted == {

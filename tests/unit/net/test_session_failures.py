@@ -11,15 +11,15 @@ from coordinator_server.group.effects import DONE, Result
 from coordinator_server.group.events import Event
 from coordinator_server.net.session_call import Late, SessionCall
 from coordinator_server.observe.line_limit import LineLimiter
-from tests.support.conversation import (
+from tests.support.fake_coordinator import FakeCoordinator
+from tests.support.session_harness import (
     FIND,
     FIND_COORDINATOR,
     HEARTBEAT,
-    Conversation,
+    SessionHarness,
     heartbeat,
     replaced,
 )
-from tests.support.groups import FakeCoordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,12 +31,12 @@ def alive(_group_id: str, event: Event) -> Result | None:
 
 
 @pytest.fixture
-def talk() -> Conversation:
-    return Conversation(FakeCoordinator(alive))
+def talk() -> SessionHarness:
+    return SessionHarness(FakeCoordinator(alive))
 
 
 def test_a_handler_that_raises_is_answered_for_and_the_session_goes_on(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:
         raise KeyError("bug")
@@ -56,7 +56,7 @@ def test_a_handler_that_raises_is_answered_for_and_the_session_goes_on(
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), MemoryError()])
 async def test_a_task_that_ends_with_an_error_or_is_cancelled_by_nobody_answers_its_request(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     async def broken(*_: Any) -> None:
         raise error
@@ -72,7 +72,7 @@ async def test_a_task_that_ends_with_an_error_or_is_cancelled_by_nobody_answers_
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), MemoryError()])
 def test_an_error_while_an_answer_is_encoded_is_answered_for_whatever_it_is(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     calls = []
     replaced(monkeypatch, lambda call, *_: calls.append(call))
@@ -89,7 +89,7 @@ def test_an_error_while_an_answer_is_encoded_is_answered_for_whatever_it_is(
 
 
 async def test_a_request_whose_task_is_cancelled_with_its_session_is_not_reported(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def cancelled(*_: Any) -> None:
         talk.session.abandon()
@@ -103,7 +103,7 @@ async def test_a_request_whose_task_is_cancelled_with_its_session_is_not_reporte
 
 
 def test_a_response_that_cannot_be_encoded_does_not_harm_whoever_made_it(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
     replaced(monkeypatch, lambda call, *_: calls.append(call))
@@ -115,21 +115,23 @@ def test_a_response_that_cannot_be_encoded_does_not_harm_whoever_made_it(
 
 
 def test_a_request_without_an_answer_lets_the_next_one_through(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replaced(monkeypatch, lambda call, *_: call.answer_nothing())
     talk.send(FIND + heartbeat(2))
     assert [answer[3] for answer in talk.answers()] == [2]
 
 
-def test_a_handler_may_end_the_session(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_may_end_the_session(
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     replaced(monkeypatch, lambda call, *_: call.disconnect("no"))
     talk.send(FIND + heartbeat(2))
     assert talk.answers() == []
     assert talk.ended() == "no_answer"
 
 
-def test_a_second_answer_is_dropped(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_answer_is_dropped(talk: SessionHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     def twice(call: Any, *_: Any) -> None:
         call.answer_body(b"one")
         call.answer_body(b"two")
@@ -142,7 +144,7 @@ def test_a_second_answer_is_dropped(talk: Conversation, monkeypatch: pytest.Monk
 
 
 def test_a_decoder_that_fails_ends_its_session_only(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:
         raise KeyError("bug")
@@ -156,7 +158,7 @@ def test_a_decoder_that_fails_ends_its_session_only(
 
 @pytest.mark.interpreted
 def test_a_session_that_ends_outside_its_turn_wakes_its_connection_before_it_is_reported(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError("the log is full")
@@ -168,7 +170,7 @@ def test_a_session_that_ends_outside_its_turn_wakes_its_connection_before_it_is_
 
 
 def test_an_error_that_must_not_be_answered_ends_the_session(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:
         raise KeyError("bug")
@@ -181,7 +183,7 @@ def test_an_error_that_must_not_be_answered_ends_the_session(
 
 
 def test_a_refusal_that_fails_too_ends_the_session(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:
         raise KeyError("bug")
@@ -194,7 +196,7 @@ def test_a_refusal_that_fails_too_ends_the_session(
 
 
 def test_an_asynchronous_handler_parks_the_connection(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def handle(call: Any, *_: Any) -> None:
         call.answer_body(b"done")
@@ -209,7 +211,7 @@ def test_an_asynchronous_handler_parks_the_connection(
 
 
 def test_an_asynchronous_handler_that_raises_is_answered_for(
-    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+    talk: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def handle(*_: Any) -> None:
         raise ValueError("bug")
@@ -222,14 +224,14 @@ def test_an_asynchronous_handler_that_raises_is_answered_for(
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_a_planned_fault_is_answered_instead_of_serving(talk: Conversation) -> None:
+def test_a_planned_fault_is_answered_instead_of_serving(talk: SessionHarness) -> None:
     class Once:
         planned = [ErrorCode.NOT_COORDINATOR]  # noqa: RUF012 - this test's own
 
         def take(self, call: SessionCall) -> ErrorCode | None:
             return self.planned.pop() if self.planned and call.api_key == HEARTBEAT else None
 
-    talk = Conversation(FakeCoordinator(alive), faults=Once())
+    talk = SessionHarness(FakeCoordinator(alive), faults=Once())
     talk.send(heartbeat(1) + heartbeat(2))
     errors = [response.error_code for _, response in talk.answered(HEARTBEAT, 4)]
     assert errors == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
@@ -249,7 +251,7 @@ class Kept:
 
 def test_late_answer_keeps_the_requests_behind_it_waiting() -> None:
     kept = Kept()
-    talk = Conversation(FakeCoordinator(alive), faults=kept)
+    talk = SessionHarness(FakeCoordinator(alive), faults=kept)
     talk.send(heartbeat(1) + heartbeat(2))
     assert talk.answers() == []
     assert len(talk.coordinator.submitted) == 1
@@ -261,7 +263,7 @@ def test_late_answer_keeps_the_requests_behind_it_waiting() -> None:
 
 def test_late_answer_to_a_client_that_has_gone_is_dropped() -> None:
     kept = Kept()
-    talk = Conversation(FakeCoordinator(alive), faults=kept)
+    talk = SessionHarness(FakeCoordinator(alive), faults=kept)
     talk.send(heartbeat(1))
     talk.session.abandon()
     kept.sends[0]()

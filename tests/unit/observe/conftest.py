@@ -29,8 +29,8 @@ from coordinator_server.observe.status import (
     OffsetStatus,
     Unserved,
 )
-from tests.support.served import Served
-from tests.support.web import fake_side
+from tests.support.fake_http_server import fake_http_server
+from tests.support.http_client import HttpClient
 
 ALICE = Culprit("alice-1", None, "alice", "/10.0.0.1")
 BOB = Culprit("bob-1", "bob", "bob", "/10.0.0.2")
@@ -145,6 +145,6 @@ def status() -> Any:
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    async with aiohttp.ClientSession() as session, fake_side() as side:
-        yield Served(side, session)
+async def served() -> AsyncIterator[HttpClient]:
+    async with aiohttp.ClientSession() as session, fake_http_server() as side:
+        yield HttpClient(side, session)

@@ -10,22 +10,22 @@ from coordinator_server.group.rebalance_events import Counts, RebalanceReason
 from coordinator_server.observe.counters import ClientMemory
 from coordinator_server.observe.http import HttpServer
 from coordinator_server.observe.status import GroupSummary, Unserved
-from tests.support.served import Served
-from tests.support.web import (
+from tests.support.fake_http_server import (
     ALICE,
     CAROL,
     NOW,
     REFUSED,
     STARTED,
-    FakeSide,
+    FakeHttpServer,
     rebalance,
-    story,
+    rebalance_history,
 )
+from tests.support.http_client import HttpClient
 
 # --- health and metrics ---
 
 
-async def test_the_memory_budget_of_client_data_is_told(served: Served) -> None:
+async def test_the_memory_budget_of_client_data_is_told(served: HttpClient) -> None:
     served.side.memory = ClientMemory(used=5, limit=100, waiting=2)
     expected = {"used_bytes": 5, "limit_bytes": 100, "waiting_connections": 2}
     assert await served.get("/api/status") == (200, {"client_memory": expected})
@@ -35,7 +35,7 @@ async def test_the_memory_budget_of_client_data_is_told(served: Served) -> None:
     assert form["client_memory"]["limit_bytes"] is None
 
 
-async def test_it_is_alive_while_it_loads(served: Served) -> None:
+async def test_it_is_alive_while_it_loads(served: HttpClient) -> None:
     served.status.states = {"loading": 50}
     assert await served.get("/healthz") == (200, {"status": "ok"})
 
@@ -50,13 +50,13 @@ async def test_it_is_alive_while_it_loads(served: Served) -> None:
     ],
 )
 async def test_it_is_ready_when_all_partitions_are_loaded(
-    served: Served, states: dict[str, int], code: int, word: str
+    served: HttpClient, states: dict[str, int], code: int, word: str
 ) -> None:
     served.status.states = states
     assert await served.get("/readyz") == (code, {"status": word, "partitions": states})
 
 
-async def test_how_far_loads_are_is_told_while_there_are_any(served: Served) -> None:
+async def test_how_far_loads_are_is_told_while_there_are_any(served: HttpClient) -> None:
     served.status.states = {"active": 48, "loading": 2}
     served.status.loads = {7: (300, 1_000), 3: (0, 50)}
     code, form = await served.get("/readyz")
@@ -70,7 +70,7 @@ async def test_how_far_loads_are_is_told_while_there_are_any(served: Served) -> 
     assert "kafka_group_coordinator_partition_load_remaining_bytes 750.0" in str(text)
 
 
-async def test_partitions_that_do_not_serve_are_named_with_why(served: Served) -> None:
+async def test_partitions_that_do_not_serve_are_named_with_why(served: HttpClient) -> None:
     served.status.states = {"active": 49, "failed": 1}
     served.status.not_serving = [Unserved(7, "failed", "OSError: disk full")]
     code, form = await served.get("/readyz")
@@ -79,7 +79,7 @@ async def test_partitions_that_do_not_serve_are_named_with_why(served: Served) -
     assert form["unserved"] == [{"partition": 7, "state": "failed", "error": "OSError: disk full"}]
 
 
-async def test_metrics_are_prometheus_text(served: Served) -> None:
+async def test_metrics_are_prometheus_text(served: HttpClient) -> None:
     code, text = await served.get("/metrics")
     assert code == 200
     assert 'kafka_group_coordinator_rebalances_total{reason="member_joined"} 0.0' in text
@@ -88,9 +88,9 @@ async def test_metrics_are_prometheus_text(served: Served) -> None:
 # --- lists ---
 
 
-async def test_groups_are_listed_with_their_last_rebalance(served: Served) -> None:
+async def test_groups_are_listed_with_their_last_rebalance(served: HttpClient) -> None:
     _, before = await served.get("/api/groups")
-    served.side.tell_the_story()
+    served.side.add_rebalance_history()
     _, after = await served.get("/api/groups")
     assert before == {
         "groups": [
@@ -115,7 +115,7 @@ async def test_groups_are_listed_with_their_last_rebalance(served: Served) -> No
 
 
 async def test_a_list_counts_whom_a_rebalance_moved_and_has_no_lists_that_would_contradict(
-    served: Served,
+    served: HttpClient,
 ) -> None:
     event = rebalance(
         RebalanceReason.MEMBER_LEFT, CAROL, NOW, left=(CAROL,), counts=Counts(0, 1, 0, 0, 1)
@@ -135,7 +135,7 @@ async def test_a_list_counts_whom_a_rebalance_moved_and_has_no_lists_that_would_
     }
 
 
-async def test_rebalances_of_the_last_hour_are_those_that_ended_in_it(served: Served) -> None:
+async def test_rebalances_of_the_last_hour_are_those_that_ended_in_it(served: HttpClient) -> None:
     old, new = NOW - 3_600_001, NOW - 3_600_000
     served.status.events += [
         rebalance(RebalanceReason.MEMBER_LEFT, ALICE, at) for at in (old, old, new)
@@ -144,7 +144,7 @@ async def test_rebalances_of_the_last_hour_are_those_that_ended_in_it(served: Se
     assert answer["groups"][0]["rebalances_1h"] == 1
 
 
-def many(served: Served, count: int) -> list[str]:
+def many(served: HttpClient, count: int) -> list[str]:
     ids = [f"g{number:05}" for number in range(count)]
     served.status.summaries = {
         name: GroupSummary(name, "Stable", "consumer", "range", 1, 3) for name in ids
@@ -153,7 +153,7 @@ def many(served: Served, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("count", "limit"), [(7, 3), (6, 3), (2, 3)])
-async def test_a_list_comes_in_pages(served: Served, count: int, limit: int) -> None:
+async def test_a_list_comes_in_pages(served: HttpClient, count: int, limit: int) -> None:
     ids, seen, after = many(served, count), [], ""
     for _ in range(count):
         _, page = await served.get(f"/api/groups?limit={limit}{after}")
@@ -165,7 +165,7 @@ async def test_a_list_comes_in_pages(served: Served, count: int, limit: int) -> 
     assert seen == ids
 
 
-async def test_findings_of_all_groups_are_on_the_first_page_alone(served: Served) -> None:
+async def test_findings_of_all_groups_are_on_the_first_page_alone(served: HttpClient) -> None:
     ids = many(served, 3)
     for number, group_id in enumerate((ids[2], "gone", ids[0]), start=8):
         for sequence in range(number):
@@ -182,7 +182,7 @@ async def test_findings_of_all_groups_are_on_the_first_page_alone(served: Served
 
 
 async def test_others_have_their_turn_while_a_thousand_groups_are_looked_at(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a clock that jumps, between any two groups."""
     for number in range(1_000):
@@ -193,7 +193,7 @@ async def test_others_have_their_turn_while_a_thousand_groups_are_looked_at(
 
 
 async def test_ten_thousand_groups_do_not_stall_the_loop(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each slice reads the clock until its time is over: with a clock that jumps, every group."""
     ids = many(served, 10_000)
@@ -203,7 +203,7 @@ async def test_ten_thousand_groups_do_not_stall_the_loop(
 
 
 async def answered_by_a_clock_that_jumps(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, Any], int]:
     """The list, and how many turns others had meanwhile."""
     times = iter(range(10**9))
@@ -222,7 +222,7 @@ async def answered_by_a_clock_that_jumps(
     return answer, turns
 
 
-async def test_a_group_deleted_while_the_list_is_written_is_not_in_it(served: Served) -> None:
+async def test_a_group_deleted_while_the_list_is_written_is_not_in_it(served: HttpClient) -> None:
     many(served, 3)
     (listed,) = served.status.group_ids()
     del served.status.summaries[listed[1]]
@@ -241,7 +241,7 @@ async def test_a_group_deleted_while_the_list_is_written_is_not_in_it(served: Se
 )
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1e3", "9" * 30, "²", ""])
 async def test_a_limit_that_is_none_is_refused(
-    served: Served, path: str, bounds: str, value: str
+    served: HttpClient, path: str, bounds: str, value: str
 ) -> None:
     code, answer = await served.get(f"{path}?limit={value}")
     assert code == 400
@@ -250,7 +250,7 @@ async def test_a_limit_that_is_none_is_refused(
 
 @pytest.mark.parametrize("what", ["timeline", "why"])
 async def test_as_many_rebalances_are_told_as_the_log_keeps_and_more_are_refused(
-    served: Served, what: str
+    served: HttpClient, what: str
 ) -> None:
     served.status.events += [
         rebalance(RebalanceReason.MEMBER_LEFT, ALICE, NOW + number, sequence=number)
@@ -269,8 +269,8 @@ async def test_as_many_rebalances_are_told_as_the_log_keeps_and_more_are_refused
 # --- one group ---
 
 
-async def test_a_group_has_members_offsets_and_whom_it_waits_for(served: Served) -> None:
-    served.side.tell_the_story()
+async def test_a_group_has_members_offsets_and_whom_it_waits_for(served: HttpClient) -> None:
+    served.side.add_rebalance_history()
     code, group = await served.get("/api/groups/orders")
     assert code == 200
     assert group["members"][0]["assigned"] == {"orders": [0, 1]}
@@ -281,21 +281,23 @@ async def test_a_group_has_members_offsets_and_whom_it_waits_for(served: Served)
     assert (await served.get("/api/groups/orders/waiting"))[1] == group["waiting"]
 
 
-async def test_a_timeline_has_the_latest_first_and_stops_where_it_is_told(served: Served) -> None:
-    served.side.tell_the_story()
+async def test_a_timeline_has_the_latest_first_and_stops_where_it_is_told(
+    served: HttpClient,
+) -> None:
+    served.side.add_rebalance_history()
     _, whole = await served.get("/api/groups/orders/timeline")
     assert [event["sequence"] for event in whole["rebalances"]] == [6, 5, 4, 3, 2, 1]
     assert whole["current"]["reason"] == STARTED.reason
     assert whole["refusals"][0]["detail"] == REFUSED.detail
     _, two = await served.get("/api/groups/orders/timeline?limit=2")
     assert [event["sequence"] for event in two["rebalances"]] == [6, 5]
-    since = story()[-1].started_ms
+    since = rebalance_history()[-1].started_ms
     _, latest = await served.get(f"/api/groups/orders/timeline?since_ms={since}")
     assert [event["sequence"] for event in latest["rebalances"]] == [6]
 
 
-async def test_why_tells_reason_culprit_and_whom_it_waits_for(served: Served) -> None:
-    served.side.tell_the_story()
+async def test_why_tells_reason_culprit_and_whom_it_waits_for(served: HttpClient) -> None:
+    served.side.add_rebalance_history()
     code, why = await served.get("/api/groups/orders/why")
     assert code == 200
     assert why["waiting"]["waiting"][0]["member_id"] == "alice-1"
@@ -309,8 +311,8 @@ async def test_why_tells_reason_culprit_and_whom_it_waits_for(served: Served) ->
     assert [entry["reason"] for entry in expired["rounds"]] == ["session_expired", "member_joined"]
 
 
-async def test_why_still_tells_of_a_group_that_is_gone(served: Served) -> None:
-    served.side.tell_the_story()
+async def test_why_still_tells_of_a_group_that_is_gone(served: HttpClient) -> None:
+    served.side.add_rebalance_history()
     served.status.summaries.clear()
     code, why = await served.get("/api/groups/orders/why")
     assert code == 200
@@ -321,7 +323,7 @@ async def test_why_still_tells_of_a_group_that_is_gone(served: Served) -> None:
     assert (await served.get("/api/groups/orders/timeline"))[0] == 200
 
 
-async def test_what_was_found_is_told_when_it_is_over(served: Served) -> None:
+async def test_what_was_found_is_told_when_it_is_over(served: HttpClient) -> None:
     served.status.events += [
         rebalance(RebalanceReason.MEMBER_LEFT, ALICE, NOW - 2 * 10**9 + number, sequence=number)
         for number in range(8)
@@ -334,7 +336,7 @@ async def test_what_was_found_is_told_when_it_is_over(served: Served) -> None:
         assert past["last_ms"] == NOW - 2 * 10**9 + 7
 
 
-async def test_group_ids_may_have_any_characters(served: Served) -> None:
+async def test_group_ids_may_have_any_characters(served: HttpClient) -> None:
     for name in ("a/b c%", "", "../x", "é"):
         served.status.summaries[name] = GroupSummary(name, "Empty", "", "", 0, 0)
     assert (await served.get("/api/groups/a%2Fb%20c%25/why"))[1]["group"] == "a/b c%"
@@ -344,7 +346,7 @@ async def test_group_ids_may_have_any_characters(served: Served) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", "/why", "/timeline", "/waiting"])
-async def test_errors_are_json_too(served: Served, suffix: str) -> None:
+async def test_errors_are_json_too(served: HttpClient, suffix: str) -> None:
     assert await served.get(f"/api/groups/nope{suffix}") == (404, {"error": "no group 'nope' here"})
     assert await served.get("/nope") == (404, {"error": "GET /nope: Not Found"})
 
@@ -352,7 +354,7 @@ async def test_errors_are_json_too(served: Served, suffix: str) -> None:
 # --- the page's files, the listener ---
 
 
-async def test_the_page_is_served_with_nothing_from_elsewhere(served: Served) -> None:
+async def test_the_page_is_served_with_nothing_from_elsewhere(served: HttpClient) -> None:
     for path, kind in (
         ("/", "text/html"),
         ("/web/page.js", "text/javascript"),
@@ -368,12 +370,12 @@ async def test_the_page_is_served_with_nothing_from_elsewhere(served: Served) ->
 
 
 @pytest.mark.parametrize("path", ["/web/../http.py", "/web/..%2Fhttp.py", "/web/", "/web/x.js"])
-async def test_no_other_file_is_served(served: Served, path: str) -> None:
+async def test_no_other_file_is_served(served: HttpClient, path: str) -> None:
     assert (await served.get(path))[0] == 404
 
 
-async def test_a_port_in_use_is_an_error_and_leaves_nothing_behind(served: Served) -> None:
-    side = FakeSide()
+async def test_a_port_in_use_is_an_error_and_leaves_nothing_behind(served: HttpClient) -> None:
+    side = FakeHttpServer()
     second = HttpServer(
         "127.0.0.1",
         served.side.server.port,
@@ -386,7 +388,7 @@ async def test_a_port_in_use_is_an_error_and_leaves_nothing_behind(served: Serve
 
 
 async def test_who_goes_away_during_a_scrape_leaves_no_trace(
-    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    served: HttpClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked, gone = asyncio.Event(), asyncio.Event()
 

@@ -6,11 +6,11 @@ import aiohttp
 import pytest
 
 from coordinator_server.observe.status import AdminResult
-from tests.support.served import Served
-from tests.support.web import (
+from tests.support.fake_http_server import (
     TOKEN,
-    fake_side,
+    fake_http_server,
 )
+from tests.support.http_client import HttpClient
 
 VERBS = [
     ("POST", "/api/groups/orders/members/bob-1/kick", {"reason": "stuck"}),
@@ -24,7 +24,7 @@ VERBS = [
 ]
 
 
-async def test_verbs_reach_the_coordinator(served: Served) -> None:
+async def test_verbs_reach_the_coordinator(served: HttpClient) -> None:
     for method, path, body in VERBS:
         assert await served.change(method, path, body) == (200, {"error_code": "NONE"})
     static = {"reason": None, "group_instance_id": "bob"}
@@ -43,7 +43,7 @@ async def test_verbs_reach_the_coordinator(served: Served) -> None:
     "token", ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cretx", "Basic s3cret", "s3cret"]
 )
 async def test_a_verb_without_the_token_is_refused(
-    served: Served, method: str, path: str, body: Any, token: str
+    served: HttpClient, method: str, path: str, body: Any, token: str
 ) -> None:
     code, answer = await served.change(method, path, body, token)
     assert code == 401
@@ -53,8 +53,8 @@ async def test_a_verb_without_the_token_is_refused(
 
 @pytest.mark.parametrize(("method", "path", "body"), VERBS)
 async def test_verbs_are_off_where_there_is_no_token(method: str, path: str, body: Any) -> None:
-    async with aiohttp.ClientSession() as session, fake_side(token=None) as side:
-        code, answer = await Served(side, session).change(method, path, body, "Bearer ")
+    async with aiohttp.ClientSession() as session, fake_http_server(token=None) as side:
+        code, answer = await HttpClient(side, session).change(method, path, body, "Bearer ")
         assert code == 403
         assert "admin.token" in answer["error"]
         assert side.admin.asked == []
@@ -65,7 +65,7 @@ async def test_verbs_are_off_where_there_is_no_token(method: str, path: str, bod
     [("NON_EMPTY_GROUP", 409), ("GROUP_ID_NOT_FOUND", 404), ("UNKNOWN_MEMBER_ID", 404)],
 )
 async def test_a_refusal_of_the_coordinator_has_its_name(
-    served: Served, error: str, code: int
+    served: HttpClient, error: str, code: int
 ) -> None:
     served.side.admin.result = AdminResult(error, "it has 2 members")
     answered = await served.change("DELETE", "/api/groups/orders")
@@ -111,14 +111,14 @@ RESET = "/api/groups/orders/offsets/reset"
     ],
 )
 async def test_a_body_that_makes_no_sense_is_refused(
-    served: Served, path: str, body: Any, message: str
+    served: HttpClient, path: str, body: Any, message: str
 ) -> None:
     assert await served.change("POST", path, body) == (400, {"error": message})
     assert served.side.admin.asked == []
 
 
 @pytest.mark.parametrize("raw", [b"{", b"\xff", b"[" * 100_000])
-async def test_a_body_that_is_no_json_is_refused(served: Served, raw: bytes) -> None:
+async def test_a_body_that_is_no_json_is_refused(served: HttpClient, raw: bytes) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     code, answer = await served.ask(
         "POST", "/api/groups/orders/rebalance", data=raw, headers=headers
@@ -126,7 +126,7 @@ async def test_a_body_that_is_no_json_is_refused(served: Served, raw: bytes) -> 
     assert (code, answer) == (400, {"error": "the body is no JSON, expected an object"})
 
 
-async def test_a_body_that_is_not_encoded_as_it_says_is_refused(served: Served) -> None:
+async def test_a_body_that_is_not_encoded_as_it_says_is_refused(served: HttpClient) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Encoding": "gzip"}
     code, answer = await served.ask(
         "POST", "/api/groups/orders/rebalance", data=b"abc", headers=headers

@@ -8,15 +8,15 @@ import pytest
 
 from coordinator_server.group.rebalance_events import RebalanceReason
 from coordinator_server.observe.sse import EventStream
-from tests.support.served import Served
-from tests.support.web import (
+from tests.support.fake_http_server import (
     ALICE,
     NOW,
     REFUSED,
     STARTED,
     rebalance,
-    story,
+    rebalance_history,
 )
+from tests.support.http_client import HttpClient
 
 
 async def lines(stream: aiohttp.ClientResponse, until: bytes) -> list[bytes]:
@@ -27,12 +27,12 @@ async def lines(stream: aiohttp.ClientResponse, until: bytes) -> list[bytes]:
     return found
 
 
-async def test_events_are_told_as_they_happen(served: Served) -> None:
+async def test_events_are_told_as_they_happen(served: HttpClient) -> None:
     async with served.session.get(f"{served.side.url}/api/events?group=orders") as stream:
         assert stream.headers["Content-Type"] == "text/event-stream"
         await lines(stream, b"")
         other = rebalance(RebalanceReason.MEMBER_LEFT, ALICE, NOW, group_id="other")
-        for observation in (other, STARTED, story()[1], REFUSED):
+        for observation in (other, STARTED, rebalance_history()[1], REFUSED):
             served.side.events.observe(observation)
         told = await lines(stream, b"event: refusal")
     assert [line for line in told if line.startswith(b"event")] == [
@@ -44,7 +44,7 @@ async def test_events_are_told_as_they_happen(served: Served) -> None:
     assert data["culprit"]["client_id"] == "bob"
 
 
-async def test_a_client_that_does_not_read_is_dropped_with_an_overrun(served: Served) -> None:
+async def test_a_client_that_does_not_read_is_dropped_with_an_overrun(served: HttpClient) -> None:
     events = served.side.events
     async with served.session.get(f"{served.side.url}/api/events") as stream:
         await lines(stream, b"")
@@ -68,7 +68,7 @@ def test_a_client_that_has_overrun_may_leave() -> None:
 
 
 async def test_too_many_listeners_are_refused(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("coordinator_server.observe.sse.MAX_CLIENTS", 1)
     async with served.session.get(f"{served.side.url}/api/events"):
@@ -79,7 +79,7 @@ async def test_too_many_listeners_are_refused(
             await asyncio.sleep(0.01)
 
 
-async def test_a_stop_ends_the_streams(served: Served) -> None:
+async def test_a_stop_ends_the_streams(served: HttpClient) -> None:
     async with served.session.get(f"{served.side.url}/api/events") as stream:
         await lines(stream, b"")
         await served.side.server.stop()

@@ -4,8 +4,8 @@ import pytest
 
 from coordinator_server.config.model import from_texts
 from coordinator_server.observe.http_hosts import AllowedHosts
-from tests.support.served import Served
-from tests.support.web import FakeSide
+from tests.support.fake_http_server import FakeHttpServer
+from tests.support.http_client import HttpClient
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_advertised_names_and_those_that_are_set_are_accepted() -> None:
     assert not hosts.has("example.org")
 
 
-async def test_a_strangers_name_is_answered_421_before_anything_else(served: Served) -> None:
+async def test_a_strangers_name_is_answered_421_before_anything_else(served: HttpClient) -> None:
     for path in ("/api/groups", "/metrics", "/healthz", "/nothing"):
         status, form = await served.ask("GET", path, headers={"Host": "evil.example\u202e:9404"})
         assert status == 421
@@ -60,6 +60,6 @@ async def test_a_strangers_name_is_answered_421_before_anything_else(served: Ser
         assert "\u202e" not in form["error"]
 
 
-async def test_addresses_are_served(served: Served) -> None:
-    assert isinstance(served.side, FakeSide)
+async def test_addresses_are_served(served: HttpClient) -> None:
+    assert isinstance(served.side, FakeHttpServer)
     assert (await served.get("/healthz"))[0] == 200

@@ -21,7 +21,15 @@ from coordinator_server.group.rebalance_events import (
 )
 from coordinator_server.observe.sse import event_of
 from coordinator_server.observe.status import AdminResult
-from tests.support.web import ALICE, REFUSED, STARTED, TOKEN, FakeSide, fake_side, story
+from tests.support.fake_http_server import (
+    ALICE,
+    REFUSED,
+    STARTED,
+    TOKEN,
+    FakeHttpServer,
+    fake_http_server,
+    rebalance_history,
+)
 
 FILE = Path(coordinator_server.__file__).parent / "observe/openapi.json"
 API: dict[str, Any] = json.loads(FILE.read_text())
@@ -40,8 +48,8 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 @pytest.fixture
-async def side() -> AsyncIterator[FakeSide]:
-    async with fake_side() as side:
+async def side() -> AsyncIterator[FakeHttpServer]:
+    async with fake_http_server() as side:
         yield side
 
 
@@ -50,7 +58,7 @@ def test_the_description_is_openapi() -> None:
 
 
 def test_every_route_is_described_and_every_described_route_is_there() -> None:
-    routes = FakeSide().server.application().router.routes()
+    routes = FakeHttpServer().server.application().router.routes()
     served = {
         (route.resource.canonical, route.method.lower())
         for route in routes
@@ -81,9 +89,9 @@ ASKED = [
 
 @pytest.mark.parametrize(("path", "url", "code"), ASKED)
 async def test_answers_have_the_described_fields_and_no_others(
-    side: FakeSide, path: str, url: str, code: int
+    side: FakeHttpServer, path: str, url: str, code: int
 ) -> None:
-    side.tell_the_story()
+    side.add_rebalance_history()
     async with aiohttp.ClientSession() as session, session.get(side.url + url) as answer:
         assert answer.status == code
         check(path, "get", answer.status, await answer.json())
@@ -94,8 +102,10 @@ def check(path: str, method: str, code: int, form: Any) -> None:
     validator(content["application/json"]["schema"]).validate(form)
 
 
-async def test_a_gone_groups_answer_and_a_loading_servers_are_described(side: FakeSide) -> None:
-    side.tell_the_story()
+async def test_a_gone_groups_answer_and_a_loading_servers_are_described(
+    side: FakeHttpServer,
+) -> None:
+    side.add_rebalance_history()
     side.status.summaries.clear()
     side.status.states, side.status.loads = {"loading": 1}, {7: (1, 2)}
     async with aiohttp.ClientSession() as session:
@@ -160,7 +170,7 @@ async def test_verbs_take_and_answer_what_is_described(
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         validator(schema).validate(body)
     url = path.replace("{group_id}", "orders").replace("{member_id}", "bob-1")
-    async with fake_side(None if token is None else TOKEN) as side:
+    async with fake_http_server(None if token is None else TOKEN) as side:
         side.admin.result = AdminResult(error)
         headers = {"Authorization": f"Bearer {token}"}
         async with (
@@ -173,7 +183,7 @@ async def test_verbs_take_and_answer_what_is_described(
 
 EVENTS = [
     (STARTED, "Started"),
-    (story()[2], "Rebalance"),
+    (rebalance_history()[2], "Rebalance"),
     (MemberRemoved("g", RemovalReason.LEFT, ALICE), "MemberRemoved"),
     (OffsetsRemoved("g", OffsetsRemovedReason.EXPIRED, 3), "OffsetsRemoved"),
     (REFUSED, "Refusal"),
@@ -195,7 +205,7 @@ def test_the_reasons_are_all_described() -> None:
     ]
 
 
-async def test_the_description_is_served(side: FakeSide) -> None:
+async def test_the_description_is_served(side: FakeHttpServer) -> None:
     url = f"{side.url}/api/openapi.json"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         assert await answer.json() == API

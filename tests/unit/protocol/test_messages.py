@@ -17,7 +17,7 @@ from coordinator_protocol.encoder import Encoder, compile_encoder
 from coordinator_protocol.errors import Malformed
 from coordinator_protocol.messages.join_group import JoinGroupRequest
 from coordinator_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.support.reference import SIDES, Side, every_version, messages, written_by_kio
+from tests.support.kio_messages import SIDES, Side, every_version, messages, written_by_kio
 from tools import generate_messages
 from tools.kio_schemas import Shape
 

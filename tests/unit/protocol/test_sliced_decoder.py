@@ -17,7 +17,7 @@ from coordinator_protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.support.frames import mutations, valid_requests
+from tests.support.mutated_requests import mutations, valid_requests
 
 ANNOUNCED = {
     0: (3, 9),

@@ -20,7 +20,7 @@ from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import AppendCallback, LogRecord
 from coordinator_server.storage.memory import MemoryLog, MemoryStorage
-from tests.support.story import Callers, Request
+from tests.support.group_harness import GroupRequests, Request
 
 if TYPE_CHECKING:
     from coordinator_server.group.group import TurnFailed
@@ -101,7 +101,7 @@ class WatchedStorage(MemoryStorage):
         return log
 
 
-class Counter(Callers):
+class Counter(GroupRequests):
     """Sends requests for one group to a coordinator."""
 
     def __init__(self, office: "Office", group_id: str) -> None:

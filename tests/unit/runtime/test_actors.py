@@ -7,7 +7,7 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.events import Event, Heartbeat
 from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.ticket import CallbackTicket, Ticket
-from tests.support.story import SESSION_MS, Callers, Request, offset
+from tests.support.group_harness import SESSION_MS, GroupRequests, Request, offset
 from tests.unit.runtime.conftest import WRITE_TIMEOUT_MS, Office, settle
 from tests.unit.runtime.test_holding import stable
 
@@ -23,7 +23,7 @@ class Chain(Request):
             self.follow()
 
 
-def ask(group: Callers, request: Request) -> None:
+def ask(group: GroupRequests, request: Request) -> None:
     group.send(Heartbeat(request, "x", None, 1), request)
 
 

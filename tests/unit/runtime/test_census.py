@@ -7,20 +7,20 @@ import pytest
 from coordinator_protocol.offset_value import OffsetCommitValue
 from coordinator_server.observe.status import Census
 from coordinator_server.runtime.status import CoordinatorStatus
-from tests.support.desk import Desk, settle
+from tests.support.coordinator_harness import CoordinatorHarness, settle
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    desk = await Desk().start()
+async def desk() -> AsyncIterator[CoordinatorHarness]:
+    desk = await CoordinatorHarness().start()
     yield desk
     await desk.stop()
 
 
-async def test_all_groups_are_counted_a_few_at_a_time(desk: Desk) -> None:
+async def test_all_groups_are_counted_a_few_at_a_time(desk: CoordinatorHarness) -> None:
     for number in range(150):
-        seat = desk.seat(f"group-{number}")
-        await seat.settled(seat.member("a"))
+        group_client = desk.group_client(f"group-{number}")
+        await group_client.settled(group_client.member("a"))
     status = CoordinatorStatus(desk.coordinator)
     steps = list(status.census())
     assert len(steps) == 3
@@ -30,15 +30,15 @@ async def test_all_groups_are_counted_a_few_at_a_time(desk: Desk) -> None:
     assert whole.members["dynamic"] == whole.groups["Stable", "consumer"] > 0
 
 
-async def test_nobody_there_is_a_census_too(desk: Desk) -> None:
+async def test_nobody_there_is_a_census_too(desk: CoordinatorHarness) -> None:
     census = Census.whole(CoordinatorStatus(desk.coordinator).census())
     assert census == Census()
 
 
-async def test_offsets_of_open_transactions_have_an_age(desk: Desk) -> None:
-    seat = desk.seat()
-    a = seat.member("a")
-    await seat.settled(a)
+async def test_offsets_of_open_transactions_have_an_age(desk: CoordinatorHarness) -> None:
+    group_client = desk.group_client()
+    a = group_client.member("a")
+    await group_client.settled(a)
     offsets = desk.coordinator.group("group")
     assert offsets is not None
     for order, at in enumerate((5_000, 3_000)):
@@ -49,12 +49,12 @@ async def test_offsets_of_open_transactions_have_an_age(desk: Desk) -> None:
     assert (census.offsets, census.pending_offsets, census.oldest_pending_ms) == (1, 2, 3_000)
 
 
-async def test_a_group_in_numbers_tells_whom_it_waits_for(desk: Desk) -> None:
+async def test_a_group_in_numbers_tells_whom_it_waits_for(desk: CoordinatorHarness) -> None:
     status = CoordinatorStatus(desk.coordinator)
     assert status.gauges("nowhere") is None
-    seat = desk.seat()
-    a, b = seat.member("a"), seat.member("b")
-    await seat.settled(a)
+    group_client = desk.group_client()
+    a, b = group_client.member("a"), group_client.member("b")
+    await group_client.settled(a)
     gauges = status.gauges("group")
     assert gauges is not None
     assert (gauges.state, gauges.generation, gauges.members) == ("Stable", 1, 1)
@@ -78,10 +78,12 @@ async def test_a_group_in_numbers_tells_whom_it_waits_for(desk: Desk) -> None:
     assert gauges.waiting == {"join": 0, "sync": 2, "pending": 0}
 
 
-async def test_offsets_that_do_not_expire_are_not_looked_at_for_their_expiry(desk: Desk) -> None:
-    seat = desk.seat()
-    a = seat.member("a")
-    await seat.settled(a)
+async def test_offsets_that_do_not_expire_are_not_looked_at_for_their_expiry(
+    desk: CoordinatorHarness,
+) -> None:
+    group_client = desk.group_client()
+    a = group_client.member("a")
+    await group_client.settled(a)
     group = desk.coordinator.group("group")
     assert group is not None
     group.offsets.put("orders", 0, OffsetCommitValue(2, -1, "", 9_000))

@@ -6,7 +6,7 @@ from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.effects import FetchedTopic
 from coordinator_server.group.events import FetchOffsets, Heartbeat
 from coordinator_server.storage.base import OutcomeUnknown
-from tests.support.story import Request
+from tests.support.group_harness import Request
 from tests.unit.runtime.conftest import Office, settle
 from tests.unit.runtime.test_holding import stable
 

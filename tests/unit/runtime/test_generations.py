@@ -9,7 +9,7 @@ from coordinator_server.runtime.failures import Failure
 from coordinator_server.runtime.partition import FIRST_BACKOFF_MS, PartitionState
 from coordinator_server.runtime.tenure import Tenure
 from coordinator_server.storage.base import OutcomeUnknown
-from tests.support.story import REBALANCE_MS, SESSION_MS, Member
+from tests.support.group_harness import REBALANCE_MS, SESSION_MS, Member
 from tests.unit.runtime.conftest import Office, settle
 from tests.unit.runtime.test_holding import stable
 

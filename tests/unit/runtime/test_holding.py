@@ -9,8 +9,8 @@ from coordinator_server.group.effects import Fetched
 from coordinator_server.group.events import Heartbeat
 from coordinator_server.group.rebalance_events import RebalanceEvent, RebalanceStarted
 from coordinator_server.runtime.failures import Failure
+from tests.support.group_harness import SESSION_MS, Member, Request, offset
 from tests.support.offsets import fetched_offsets
-from tests.support.story import SESSION_MS, Member, Request, offset
 from tests.unit.runtime.conftest import Office, settle
 
 

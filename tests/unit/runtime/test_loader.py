@@ -18,7 +18,7 @@ from coordinator_protocol.records import (
 from coordinator_server.runtime.loader import Loader
 from coordinator_server.storage.base import CorruptLog, LogRecord
 from coordinator_server.storage.memory import MemoryStorage
-from tests.support.story import Story
+from tests.support.group_harness import GroupHarness
 from tests.unit.runtime.conftest import Office, close, settle
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ async def test_a_load_is_reported() -> None:
 
 
 async def test_loaded_members_have_a_full_session() -> None:
-    story = Story()
+    story = GroupHarness()
     (a,) = story.stable("a")
     office = Office()
     office.storage.store(0, [LogRecord(key, value, WALL) for key, value in story.log])

@@ -18,7 +18,7 @@ from coordinator_server.runtime.partition import (
     PartitionState,
 )
 from coordinator_server.storage.base import CorruptLog, Fenced, LogRecord
-from tests.support.story import Request
+from tests.support.group_harness import Request
 from tests.unit.runtime.conftest import Office, close, settle
 from tests.unit.runtime.test_holding import stable
 

@@ -12,8 +12,8 @@ from coordinator_server.group.events import CommitOffsets, Heartbeat
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import OutcomeUnknown
+from tests.support.group_harness import SESSION_MS, Member, Request, offset
 from tests.support.offsets import OffsetToCommit, topics_of
-from tests.support.story import SESSION_MS, Member, Request, offset
 from tests.unit.runtime.conftest import Office, settle
 from tests.unit.runtime.test_holding import stable
 

@@ -3,7 +3,7 @@
 from coordinator_protocol.errors import ErrorCode
 from coordinator_server.group.events import Heartbeat
 from coordinator_server.storage.base import OutcomeUnknown
-from tests.support.story import SESSION_MS, Member, Request
+from tests.support.group_harness import SESSION_MS, Member, Request
 from tests.unit.runtime.conftest import Office, settle
 from tests.unit.runtime.test_holding import stable
 

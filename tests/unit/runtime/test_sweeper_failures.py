@@ -8,18 +8,18 @@ import pytest
 
 from coordinator_server.group.group import Group
 from coordinator_server.runtime.sweeper import GROUPS_PER_TURN, Sweeper
-from tests.support.desk import SWEEP_MS, Desk, settle
+from tests.support.coordinator_harness import SWEEP_MS, CoordinatorHarness, settle
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    made = await Desk().start()
+async def desk() -> AsyncIterator[CoordinatorHarness]:
+    made = await CoordinatorHarness().start()
     yield made
     await made.stop()
 
 
 async def test_a_sweep_that_fails_is_followed_by_the_next(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: CoordinatorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweeps = 0
 
@@ -38,7 +38,7 @@ async def test_a_sweep_that_fails_is_followed_by_the_next(
 
 
 async def test_a_sweep_that_fails_before_it_begins_is_followed_by_the_next(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: CoordinatorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweeps: list[str] = []
     monkeypatch.setattr(desk.sweeper, "sweep", lambda: sweeps.append("sweep"))
@@ -52,7 +52,7 @@ async def test_a_sweep_that_fails_before_it_begins_is_followed_by_the_next(
 
 
 async def test_topics_are_forgotten_after_others_could_not_be(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: CoordinatorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
     forgotten: list[frozenset[str]] = []
@@ -70,7 +70,7 @@ async def test_topics_are_forgotten_after_others_could_not_be(
 
 
 async def test_a_sweep_of_very_many_groups_looks_at_some_of_them_in_a_turn_of_the_loop(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: CoordinatorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at = 0
 

@@ -17,8 +17,8 @@ from coordinator_server.runtime.failures import Failure
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.storage.base import Fenced, OutcomeUnknown
+from tests.support.group_harness import Request, offset
 from tests.support.offsets import topics_of
-from tests.support.story import Request, offset
 from tests.unit.runtime.conftest import WRITE_TIMEOUT_MS, Office, settle
 from tests.unit.runtime.test_holding import stable
 
@@ -331,7 +331,7 @@ async def test_a_stop_keeps_the_members(office: Office) -> None:
     again = Office()
     again.storage._records = office.storage._records
     await again.open()
-    member.story = again.group()
+    member.requests = again.group()
     assert member.heartbeat().error is ErrorCode.NONE
     await again.coordinator.stop()
 

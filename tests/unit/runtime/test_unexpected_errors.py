@@ -24,8 +24,8 @@ from coordinator_server.runtime.actor import GroupActor
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.runtime.ticket import CallbackTicket
 from tests.support.classic import classic_of
+from tests.support.group_harness import Request, offset
 from tests.support.offsets import topics_of
-from tests.support.story import Request, offset
 from tests.unit.runtime.conftest import Office, settle
 from tests.unit.runtime.test_holding import stable
 from tests.unit.runtime.test_tenures import everybody_waits

@@ -12,7 +12,7 @@ from coordinator_server.group.events import Describe
 from coordinator_server.runtime.partition import Partition, PartitionState
 from coordinator_server.runtime.ticket import CallbackTicket
 from coordinator_server.runtime.watchdog import INTERVAL_MS, PartitionWatchdog
-from tests.support.story import Request
+from tests.support.group_harness import Request
 from tests.unit.runtime.conftest import WRITE_TIMEOUT_MS, Office, settle
 from tests.unit.runtime.test_holding import stable
 

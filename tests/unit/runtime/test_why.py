@@ -17,8 +17,8 @@ from coordinator_server.observe.refusals import Refusals
 from coordinator_server.observe.status import AdminResult
 from coordinator_server.runtime.admin import CoordinatorAdmin
 from coordinator_server.runtime.status import CoordinatorStatus
-from tests.support.desk import Desk, settle
-from tests.support.story import offset
+from tests.support.coordinator_harness import CoordinatorHarness, settle
+from tests.support.group_harness import offset
 
 METADATA_TOO_LONG = (
     "the metadata of partition 0 of 'orders' is too long: offset.metadata.max.bytes allows 4096 "
@@ -28,42 +28,46 @@ NOWHERE = AdminResult("GROUP_ID_NOT_FOUND", "Group nowhere not found.")
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    desk = await Desk().start()
+async def desk() -> AsyncIterator[CoordinatorHarness]:
+    desk = await CoordinatorHarness().start()
     yield desk
     await desk.stop()
 
 
-def refused(desk: Desk) -> list[Refused]:
+def refused(desk: CoordinatorHarness) -> list[Refused]:
     return [seen for seen in desk.observed if isinstance(seen, Refused)]
 
 
-async def test_the_past_is_there_again_after_a_restart(desk: Desk) -> None:
-    seat = desk.seat()
-    a = seat.member("a")
-    await seat.settled(a)
+async def test_the_past_is_there_again_after_a_restart(desk: CoordinatorHarness) -> None:
+    group_client = desk.group_client()
+    a = group_client.member("a")
+    await group_client.settled(a)
     before = list(CoordinatorStatus(desk.coordinator).past("group"))
     assert before == [seen for seen in desk.observed if isinstance(seen, RebalanceEvent)]
-    again = await Desk(desk.storage).start()
+    again = await CoordinatorHarness(desk.storage).start()
     assert list(CoordinatorStatus(again.coordinator).past("group")) == before
     assert list(CoordinatorStatus(again.coordinator).past("nowhere")) == []
 
 
-async def test_a_group_is_elsewhere_if_a_member_is_on_another_host(desk: Desk) -> None:
-    seat = desk.seat()
-    a = seat.member("a")
-    await seat.settled(a)
+async def test_a_group_is_elsewhere_if_a_member_is_on_another_host(
+    desk: CoordinatorHarness,
+) -> None:
+    group_client = desk.group_client()
+    a = group_client.member("a")
+    await group_client.settled(a)
     status = CoordinatorStatus(desk.coordinator)
-    here = seat.classic.members[a.member_id].client_host
+    here = group_client.classic.members[a.member_id].client_host
     assert not status.is_elsewhere("group", here)
     assert status.is_elsewhere("group", "/elsewhere")
     assert not status.is_elsewhere("nowhere", here)
 
 
-async def test_a_refusal_says_what_was_sent_and_since_when_something_else_holds(desk: Desk) -> None:
-    seat = desk.seat()
-    a = seat.member("a")
-    await seat.settled(a)
+async def test_a_refusal_says_what_was_sent_and_since_when_something_else_holds(
+    desk: CoordinatorHarness,
+) -> None:
+    group_client = desk.group_client()
+    a = group_client.member("a")
+    await group_client.settled(a)
     desk.observed.clear()
     a.heartbeat(7)
     (told,) = refused(desk)
@@ -73,13 +77,15 @@ async def test_a_refusal_says_what_was_sent_and_since_when_something_else_holds(
         "generation_differs",
     )
     assert told.detail.startswith("it sent generation 7, the group is at 1 since 20")
-    assert told.member == seat.classic.members[a.member_id].culprit
+    assert told.member == group_client.classic.members[a.member_id].culprit
 
 
-async def test_a_parked_request_that_is_refused_is_told_as_its_own(desk: Desk) -> None:
-    seat = desk.seat()
-    a, b = seat.member("a"), seat.member("b")
-    await seat.settled(a, b)
+async def test_a_parked_request_that_is_refused_is_told_as_its_own(
+    desk: CoordinatorHarness,
+) -> None:
+    group_client = desk.group_client()
+    a, b = group_client.member("a"), group_client.member("b")
+    await group_client.settled(a, b)
     b.leave()
     b.member_id = ""
     b.enter()
@@ -90,11 +96,13 @@ async def test_a_parked_request_that_is_refused_is_told_as_its_own(desk: Desk) -
     assert ("JoinGroup", "UNKNOWN_MEMBER_ID", "b") in told
 
 
-async def test_members_and_partitions_refused_inside_an_answer_are_told(desk: Desk) -> None:
-    seat = desk.seat()
-    a = seat.member("a")
-    await seat.settled(a)
-    seat.leave(LeavingMember("stranger", None), LeavingMember("", "nobody"))
+async def test_members_and_partitions_refused_inside_an_answer_are_told(
+    desk: CoordinatorHarness,
+) -> None:
+    group_client = desk.group_client()
+    a = group_client.member("a")
+    await group_client.settled(a)
+    group_client.leave(LeavingMember("stranger", None), LeavingMember("", "nobody"))
     a.commit(offset(1, metadata="x" * 5_000), offset(2, 1), offset(3, 2, metadata="y" * 5_000))
     await settle()
     told = [(seen.api, seen.rule, seen.member.member_id, seen.detail) for seen in refused(desk)]
@@ -112,31 +120,35 @@ async def test_members_and_partitions_refused_inside_an_answer_are_told(desk: De
     assert desk.dependencies.counters.offset_commits == 1
 
 
-async def test_offsets_that_are_in_use_and_not_deleted_are_told(desk: Desk) -> None:
-    seat = desk.seat()
-    a = seat.member("a", protocols=[("range", encode_subscription(Subscription(["orders"])))])
-    await seat.settled(a)
-    seat.delete_offsets(("orders", [0, 1]))
+async def test_offsets_that_are_in_use_and_not_deleted_are_told(desk: CoordinatorHarness) -> None:
+    group_client = desk.group_client()
+    a = group_client.member(
+        "a", protocols=[("range", encode_subscription(Subscription(["orders"])))]
+    )
+    await group_client.settled(a)
+    group_client.delete_offsets(("orders", [0, 1]))
     assert [(seen.rule, seen.detail) for seen in refused(desk)] == [
         ("topic_subscribed", "members subscribe to 'orders'")
     ]
 
 
-async def test_what_a_partition_cannot_serve_is_told_once_for_all_members(desk: Desk) -> None:
+async def test_what_a_partition_cannot_serve_is_told_once_for_all_members(
+    desk: CoordinatorHarness,
+) -> None:
     await desk.partition("group").lost()
-    seat = desk.seat()
+    group_client = desk.group_client()
     for name in ("a", "b"):
-        seat.member(name, member_id=name).join()
+        group_client.member(name, member_id=name).join()
     told = [(seen.error, seen.rule, seen.member.client_id) for seen in refused(desk)]
     assert told == [("NOT_COORDINATOR", "not_owned", name) for name in ("a", "b")]
     assert all(seen.of_all and seen.detail for seen in refused(desk))
 
 
-async def test_whoever_waits_when_a_partition_is_lost_is_told_of(desk: Desk) -> None:
-    seat = desk.seat()
-    a, b = seat.member("a"), seat.member("b")
-    await seat.settled(a, b)
-    seat.member("c").enter()
+async def test_whoever_waits_when_a_partition_is_lost_is_told_of(desk: CoordinatorHarness) -> None:
+    group_client = desk.group_client()
+    a, b = group_client.member("a"), group_client.member("b")
+    await group_client.settled(a, b)
+    group_client.member("c").enter()
     await settle()
     desk.observed.clear()
     await desk.partition("group").lost()
@@ -146,7 +158,7 @@ async def test_whoever_waits_when_a_partition_is_lost_is_told_of(desk: Desk) -> 
 
 async def test_a_flood_of_refusals_is_told_once() -> None:
     refusals = Refusals(lambda: 0)
-    desk = await Desk().start()
+    desk = await CoordinatorHarness().start()
     object.__setattr__(desk.dependencies, "fold_refusal", refusals.fold)
 
     def observe(seen: Observation) -> None:
@@ -154,7 +166,7 @@ async def test_a_flood_of_refusals_is_told_once() -> None:
         refusals.observe(seen)
 
     object.__setattr__(desk.dependencies, "observe", observe)
-    stranger = desk.seat().member("stranger")
+    stranger = desk.group_client().member("stranger")
     stranger.member_id, stranger.generation = "nobody", 1
     for _ in range(500):
         stranger.heartbeat()
@@ -163,20 +175,23 @@ async def test_a_flood_of_refusals_is_told_once() -> None:
     await desk.stop()
 
 
-async def test_waiting_names_everybody_with_age_and_deadline(desk: Desk) -> None:
+async def test_waiting_names_everybody_with_age_and_deadline(desk: CoordinatorHarness) -> None:
     status = CoordinatorStatus(desk.coordinator)
     assert status.waiting("nowhere") is None
-    seat = desk.seat()
-    a, b = seat.member("a", session=30_000, rebalance=60_000), seat.member("b", "one")
-    await seat.settled(a, b)
+    group_client = desk.group_client()
+    a, b = (
+        group_client.member("a", session=30_000, rebalance=60_000),
+        group_client.member("b", "one"),
+    )
+    await group_client.settled(a, b)
     waiting = status.waiting("group")
     assert waiting is not None
     assert (waiting.phase, waiting.waiting, waiting.expected) == (None, [], 0)
     began = desk.clock.wall_ms()
-    c = seat.member("c")
+    c = group_client.member("c")
     c.enter()
-    seat.advance(2_000)
-    pending = seat.member("p", session=20_000)
+    group_client.advance(2_000)
+    pending = group_client.member("p", session=20_000)
     pending.join()
     await settle()
     found = status.waiting("group")
@@ -202,15 +217,15 @@ async def test_waiting_names_everybody_with_age_and_deadline(desk: Desk) -> None
     found = status.waiting("group")
     assert found is not None
     assert [who["for"] for who in waiting_form(found)["waiting"]] == ["sync"] * 3
-    seat.sync_all(a, b, c)
+    group_client.sync_all(a, b, c)
     await settle()
 
 
-async def test_members_are_told_with_topics_and_partitions(desk: Desk) -> None:
-    seat = desk.seat()
+async def test_members_are_told_with_topics_and_partitions(desk: CoordinatorHarness) -> None:
+    group_client = desk.group_client()
     blob = encode_subscription(Subscription(["orders"]))
-    a = seat.member("a", protocols=(("range", blob),))
-    await seat.all_join(a)
+    a = group_client.member("a", protocols=(("range", blob),))
+    await group_client.all_join(a)
     a.sync({a: encode_assignment(Assignment({"orders": [0, 2]}))})
     await settle()
     status = CoordinatorStatus(desk.coordinator).group("group")
@@ -220,20 +235,20 @@ async def test_members_are_told_with_topics_and_partitions(desk: Desk) -> None:
     assert status.state_since_ms == desk.clock.wall_ms()
 
 
-async def test_members_that_say_gibberish_have_no_topics(desk: Desk) -> None:
-    seat = desk.seat()
-    a = seat.member("a")
-    await seat.settled(a)
+async def test_members_that_say_gibberish_have_no_topics(desk: CoordinatorHarness) -> None:
+    group_client = desk.group_client()
+    a = group_client.member("a")
+    await group_client.settled(a)
     status = CoordinatorStatus(desk.coordinator).group("group")
     assert status is not None
     assert [(member.topics, member.assigned) for member in status.members] == [((), {})]
 
 
-async def test_offsets_are_told_with_the_time_they_expire(desk: Desk) -> None:
+async def test_offsets_are_told_with_the_time_they_expire(desk: CoordinatorHarness) -> None:
     status = CoordinatorStatus(desk.coordinator)
     assert list(status.offsets("nowhere")) == []
-    seat = desk.seat()
-    seat.commit(offset(5, partition=1, metadata="m"))
+    group_client = desk.group_client()
+    group_client.commit(offset(5, partition=1, metadata="m"))
     await settle()
     (told,) = status.offsets("group")
     assert offset_form(told) == {
@@ -247,11 +262,11 @@ async def test_offsets_are_told_with_the_time_they_expire(desk: Desk) -> None:
     }
 
 
-async def test_operators_get_an_answer_by_kafkas_name(desk: Desk) -> None:
+async def test_operators_get_an_answer_by_kafkas_name(desk: CoordinatorHarness) -> None:
     admin = CoordinatorAdmin(desk.coordinator)
-    seat = desk.seat()
-    a, b = seat.member("a"), seat.member("b", "one")
-    await seat.settled(a, b)
+    group_client = desk.group_client()
+    a, b = group_client.member("a"), group_client.member("b", "one")
+    await group_client.settled(a, b)
     assert (await admin.delete_group("group")).error == "NON_EMPTY_GROUP"
     assert (await admin.kick("group", "", "one", "stuck")).succeeded
     assert (await admin.force_rebalance("group", "now")).error == "REBALANCE_IN_PROGRESS"
@@ -267,13 +282,15 @@ async def test_operators_get_an_answer_by_kafkas_name(desk: Desk) -> None:
     assert await admin.reset_offsets("nowhere", []) == NOWHERE
 
 
-async def test_what_is_kept_of_a_refusal_is_short_whatever_was_sent(desk: Desk) -> None:
-    seat = desk.seat()
-    a = seat.member("a")
-    await seat.settled(a)
+async def test_what_is_kept_of_a_refusal_is_short_whatever_was_sent(
+    desk: CoordinatorHarness,
+) -> None:
+    group_client = desk.group_client()
+    a = group_client.member("a")
+    await group_client.settled(a)
     desk.observed.clear()
     long = "x" * 30_000
-    seat.member(long, member_id=long).heartbeat(1)
+    group_client.member(long, member_id=long).heartbeat(1)
     (told,) = refused(desk)
     assert told.member.member_id == f"{'x' * 254}\N{HORIZONTAL ELLIPSIS}"
     assert len(told.detail) <= 1_000

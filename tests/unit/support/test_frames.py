@@ -6,7 +6,7 @@ from itertools import islice
 
 from coordinator_protocol.codec import request_decoder
 from coordinator_protocol.headers import read_client_id, read_intent
-from tests.support.frames import framed, mutations, numbered, valid_requests
+from tests.support.mutated_requests import framed, mutations, numbered, valid_requests
 
 ANNOUNCED = {0: (3, 9), 1: (4, 12), 3: (0, 13), 8: (2, 9), 11: (0, 9), 14: (0, 5), 19: (2, 7)}
 

@@ -1,11 +1,11 @@
 """The judge of the client tests finds what it is there to find."""
 
-from tests.support.events import Event
-from tests.support.judge import Judge
+from tests.support.client_events import Event
+from tests.support.client_invariants import ClientInvariants
 
 
-def judged(*events: Event) -> Judge:
-    judge = Judge(2)
+def judged(*events: Event) -> ClientInvariants:
+    judge = ClientInvariants(2)
     for event in events:
         judge.observe(event)
     return judge

@@ -13,7 +13,7 @@ from coordinator_server.topics.auto_creation import AutoCreation
 from coordinator_server.topics.catalog import TopicCatalog, deleted, load
 from coordinator_server.topics.errors import TopicError
 from coordinator_server.topics.limits import PartitionLimits
-from tests.support.api import CountedIds
+from tests.support.fake_services import CountedIds
 
 
 class GatedFiles(SystemFiles):

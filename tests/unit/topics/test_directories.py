@@ -16,7 +16,7 @@ from coordinator_server.storage.segments.recovery import Recovery
 from coordinator_server.topics.catalog import CorruptCatalog, TopicCatalog
 from coordinator_server.topics.catalog_file import to_base64
 from coordinator_server.topics.directories import PartitionDirectories, sweep
-from tests.support.api import CountedIds
+from tests.support.fake_services import CountedIds
 
 ORDERS = TopicInfo("orders", UUID(int=77), 2)
 
