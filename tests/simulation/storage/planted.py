@@ -108,7 +108,7 @@ PLANTED: Final = [
         "        with self._lock:\n"
         "            first = segments.index(old[0])\n"
         "            self.all = [*segments[:first], new, *segments[first + len(old) :]]\n",
-        first_seed=155,
+        first_seed=400,
         sizes=_CLEANS,
         life={"ending": Ending.STOP, "weather": CALM, "preemption": 0.1},
     ),
