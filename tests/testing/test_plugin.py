@@ -82,6 +82,23 @@ def test_broker_at_an_address_takes_the_place_of_both(
     assert f"--coordinator-address: {where} takes no settings from a marker" in told
 
 
+OWN_PACKAGES = """
+import pipeline
+import protocol
+
+def test_own_packages(coordinator):
+    assert (pipeline.OWNER, protocol.OWNER) == ("this project", "this project")
+    assert coordinator.bootstrap
+"""
+
+
+def test_project_may_have_packages_named_protocol_and_pipeline(tmp_path: Path) -> None:
+    for name in ("pipeline", "protocol"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text('OWNER = "this project"\n')
+    assert "1 passed" in run(tmp_path, project=OWN_PACKAGES)
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [
