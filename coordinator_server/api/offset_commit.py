@@ -132,7 +132,7 @@ def handle(
     return None
 
 
-class Later(registry.Later):
+class Later(registry.RepeatedRequest):
     """Commits that differ from one before in nothing but offsets: no more of them is decoded.
 
     Who may commit, which partitions there are and what the group says is asked each time, and

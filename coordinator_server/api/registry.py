@@ -91,7 +91,7 @@ class Express(Protocol):
         ...
 
 
-class Later(ABC):
+class RepeatedRequest(ABC):
     """A request that has come before, but for its correlation id and for what is read out of it."""
 
     def __init__(self, request: Any) -> None:
@@ -153,7 +153,7 @@ class Route:
         self.is_async = inspect.iscoroutinefunction(module.handle)
         self.refuse: Callable[..., Any] = module.refuse
         self.express: Express | None = getattr(module, "express", None)
-        self.later: Callable[..., Later] | None = getattr(module, "Later", None)
+        self.later: Callable[..., RepeatedRequest] | None = getattr(module, "Later", None)
         """Made of a request, its frame and where its body begins; raises ValueError if it is none
         of those that can be recognised."""
         self.tags = b"\0" if response_header_version(api.key, version) else b""

@@ -7,7 +7,7 @@ from coordinator_server.api.services import Services
 from coordinator_server.net.session_call import SessionCall
 
 if TYPE_CHECKING:
-    from coordinator_server.api.registry import Later, Route
+    from coordinator_server.api.registry import RepeatedRequest, Route
 
 _LAYOUTS: Final = 8
 """The number of layouts per connection that may turn out useless."""
@@ -19,7 +19,7 @@ class CommitRecognizer:
     __slots__ = ("_layouts_left", "_length", "later", "route")
 
     def __init__(self) -> None:
-        self.later: Later | None = None
+        self.later: RepeatedRequest | None = None
         """Serves what differs in numbers that its API knows the places of."""
         self.route: Route
         """Of what `later` serves."""
