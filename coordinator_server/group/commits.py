@@ -31,11 +31,11 @@ class RepeatedCommit:
     """A commit that comes again and again with other offsets."""
 
     asked: CommitOffsets
-    """What it was the first time, without a token."""
+    """The first commit of this form, without a token."""
     template: CommitTemplate
     """Its records."""
     most_bytes: int
-    """What they can take, as every commit is measured."""
+    """The most bytes of the records, measured as for every commit."""
     longest_metadata: int
     """Of a partition, in UTF-16 units."""
     accepted: Committed
@@ -157,7 +157,7 @@ def _refuse(group: GroupMemory, event: CommitOffsets, ctx: Context) -> Refuse | 
 
 
 def _most_bytes(group_id: str, topic: OffsetCommitRequestTopic) -> int:
-    """What the records of a topic's offsets can take."""
+    """The most bytes of the records of a topic's offsets."""
     each = RECORD_OVERHEAD + 4 * (len(group_id) + len(topic.name))
     texts = sum([len(given.committed_metadata or "") for given in topic.partitions])
     return each * len(topic.partitions) + 4 * texts
@@ -191,5 +191,5 @@ def fetch(group: GroupMemory, event: FetchOffsets, _ctx: Context, out: Effects) 
 
 
 def fetched(group: GroupMemory, event: FetchOffsets) -> Sequence[FetchedTopic]:
-    """What there is of what is asked for; nothing changes by that."""
+    """The offsets asked for; the group does not change."""
     return group.offsets.fetch(event.topics, require_stable=event.require_stable)

@@ -23,14 +23,14 @@ class Limits:
     """ClassicGroup's CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS: not configurable in Kafka."""
     group_max_size: int = 2_147_483_647
     member_metadata_max_bytes: int = 4 * 1024 * 1024
-    """What a member may say with all its protocols together."""
+    """The most metadata of a member, in bytes of all its protocols together."""
     max_groups: int = 1_000_000
     """How many groups may be in memory; kept by the runtime, no group knows of the others."""
     offset_metadata_max_chars: int = 4_096
     """UTF-16 units, whatever `offset.metadata.max.bytes` is called."""
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     max_append_bytes: int = 16 * 1024 * 1024
-    """What the storage takes in one atomic append."""
+    """The most bytes of one atomic append."""
     history_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     """How long the log keeps finished rebalances; 0: it gets none."""
     history_max_rebalances: int = 1_000

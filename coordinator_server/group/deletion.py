@@ -86,7 +86,7 @@ def topics_deleted(group: GroupMemory, event: TopicsDeleted, _ctx: Context, out:
 
 
 def expire(group: GroupMemory, _event: ExpireOffsets, ctx: Context, out: Effects) -> None:
-    """What is kept for a time: offsets, a group that has nothing else, and its history."""
+    """Expire offsets, then a group without any, and its history."""
     _expire_offsets(group, ctx, out)
     if not any(isinstance(observation, GroupRemoved) for observation in out.observed):
         _forget_aged_rebalances(group, ctx, out)

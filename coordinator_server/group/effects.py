@@ -1,4 +1,4 @@
-"""What a group wants done: records to append, replies to send, observations to publish."""
+"""The effects of an event: records to append, replies to send, observations to publish."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ class Refuse:
     detail: str
     """For people: what was sent and what was expected."""
     member_id: str
-    """What a JoinGroup answer carries beside the error."""
+    """The fields of a JoinGroup response besides the error."""
     since_ms: int
     """Since when what was expected holds (wall-clock milliseconds); -1 where that says nothing."""
 
@@ -141,7 +141,7 @@ DONE: Final = Done()
 
 
 class LeftMember(NamedTuple):
-    """What became of one member of a LeaveGroup batch."""
+    """The result of one member of a LeaveGroup batch."""
 
     member_id: str
     group_instance_id: str | None
@@ -182,7 +182,7 @@ or the error why it is not told."""
 
 
 def unpacked(partition: int, found: bytes | ErrorCode | None) -> FetchedOffset:
-    """What was found of a partition, to be looked at."""
+    """The offset of a partition, decoded."""
     if found is None:
         return FetchedOffset(partition, -1, -1, "", ErrorCode.NONE)
     if isinstance(found, bytes):
@@ -248,7 +248,7 @@ class Reply:
     token: Token
     result: Result
     member_id: str | None
-    """Whose session starts anew when the reply leaves after having been held."""
+    """The member whose session is renewed when its held reply is sent."""
     asked: Asked | None
 
     def __init__(
@@ -303,7 +303,7 @@ class WriteOffsets(NamedTuple):
 
 
 class Effects:
-    """What one turn of a group brought about."""
+    """The effects of one turn of a group."""
 
     __slots__ = ("_replies", "_to_all", "observed", "writes")
     observed: list[Observation]

@@ -1,4 +1,4 @@
-"""What most groups have none of, such as pending members: one empty dictionary for all of them.
+"""One empty dictionary for all groups without pending members, and the like.
 
 An own empty dictionary takes 64 bytes, one that has been emptied 184. Whoever has something to put
 in makes a dictionary first, and this one takes its place again when that is empty.

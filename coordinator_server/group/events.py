@@ -1,4 +1,4 @@
-"""What can happen to a group. Events are free of API versions.
+"""The events of a group, which do not depend on API versions.
 
 What old versions of a request lack is defaulted by the API module that makes the event, and
 behaviour that depends on the version is a field that names the capability.

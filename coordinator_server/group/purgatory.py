@@ -47,7 +47,7 @@ class DelayedSync:
 
 
 class Purgatory:
-    """What a group waits for, beside the sessions of its members."""
+    """The deadlines of a group besides the sessions of its members."""
 
     __slots__ = ("join", "sync", "wake")
 

@@ -67,7 +67,7 @@ def brief(text: str, most: int = MAX_KEPT_CHARS) -> str:
 
 
 class Culprit(NamedTuple):
-    """Who caused something: the member as the coordinator knows it."""
+    """The member that caused an event, as the coordinator knows it."""
 
     member_id: str
     group_instance_id: str | None
@@ -95,7 +95,7 @@ class Waited(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What set a rebalance back while it was under way; the first round is the rebalance's."""
+    """The cause of a round of the join phase; the first one began the rebalance."""
 
     reason: RebalanceReason
     culprit: Culprit
@@ -175,7 +175,7 @@ class RebalanceEvent:
     left: tuple[Culprit, ...]
     evicted: tuple[Culprit, ...]
     waited_for: tuple[Waited, ...]
-    """Who came last to the join phase or did not come at all, and the leader while others waited
+    """The members that joined last or never, and the leader while others waited
     for its assignment."""
     rounds: tuple[Round, ...]
     counts: Counts
@@ -268,7 +268,7 @@ class Refused:
     detail: str
     """A sentence for people: what was sent, and what was expected."""
     member: Culprit
-    """What is known of who asked."""
+    """The caller of a refused request, as far as it is known."""
     of_all: bool = False
     """Told to every member alike; `member` is the first."""
 

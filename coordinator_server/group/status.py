@@ -8,7 +8,7 @@ from typing import NamedTuple
 from coordinator_server.group.rebalance_events import Culprit
 
 WAITING_PHASES = ("join", "sync", "pending")
-"""What groups wait for: members that have not joined or synced, and ids that nobody uses yet."""
+"""The phases in which groups wait: for members to join or sync, or to use a new member id."""
 
 MEMBER_KINDS = ("dynamic", "static", "pending")
 """How a member belongs to a classic group; pending ids have not joined yet."""
@@ -31,7 +31,7 @@ class MemberStatus:
     waits_for: str | None
     """`join` or `sync` while a request of the member is unanswered, else None."""
     topics: Sequence[str] = ()
-    """What it subscribes to, if it is a consumer and that can be read."""
+    """The topics of a consumer's subscription, if it can be read."""
     assigned: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Partitions by topic, if it is a consumer and that can be read."""
 
@@ -78,7 +78,7 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class WaitingStatus:
-    """What a group waits for, and until when; wall-clock milliseconds."""
+    """The awaited members of a group, and the deadline in wall-clock milliseconds."""
 
     group_id: str
     state: str
@@ -97,7 +97,7 @@ class WaitingStatus:
 
 @dataclass(slots=True)
 class Census:
-    """What there is in all groups together."""
+    """Counts over all groups."""
 
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By state and protocol type."""

@@ -50,7 +50,7 @@ class FileRepair(NamedTuple):
     why: str
     contents: bytes
     note: str
-    """What whoever repairs should look at."""
+    """Notes for the operator who repairs the file."""
 
 
 class CannotRepair(ValueError):
@@ -58,7 +58,7 @@ class CannotRepair(ValueError):
 
 
 def repairs(data: Path, *, cluster_id: str | None, node_id: int) -> Iterator[FileRepair]:
-    """What is missing or damaged, and what to put there. Raises CannotRepair, OSError."""
+    """The missing and damaged files, with their repairs. Raises CannotRepair, OSError."""
     yield from _meta(data, cluster_id, node_id)
     path = data / STARTS_FILE
     if why := _fault(lambda: parse_starts(path, path.read_bytes())):
@@ -85,7 +85,7 @@ def mend(repair: FileRepair) -> None:
 
 
 def _fault(check: Callable[[], object]) -> str:
-    """What is wrong with a file; empty if nothing is.
+    """The problem of a file; empty if there is none.
 
     Raises PermissionError: a file that somebody else may read is not to be made anew.
     """

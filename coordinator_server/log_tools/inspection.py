@@ -235,7 +235,7 @@ def _member(member: MemberMetadata, protocol_type: str) -> dict[str, Any]:
 
 
 def _subscription(raw: bytes) -> dict[str, Any] | None:
-    """What members send is theirs: what cannot be read is no damage, its bytes are shown."""
+    """Show unreadable metadata as bytes: members may send anything, so it is no damage."""
     try:
         found = decode_subscription(raw)
     except Malformed:

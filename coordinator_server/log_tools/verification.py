@@ -83,7 +83,7 @@ _FILES = ReadOnlyFiles()
 
 
 def check_directory(data: Path) -> list[str]:
-    """What is wrong with a data directory, a line for each thing; the file's name is in it."""
+    """The problems of a data directory, one line each with the name of the file."""
     problems: list[str] = []
 
     def attempt(check: Callable[[], object]) -> None:
@@ -147,7 +147,7 @@ def _checkpoint(path: Path, points: dict[str, int]) -> None:
 
 
 def _journals(data: Path, journaled: set[bytes]) -> Iterator[str]:
-    """What is wrong with the journals; the identities of their logs are added to `journaled`."""
+    """The problems of the journals; adds the identities of their logs to `journaled`."""
     for owner in owners(data, _FILES):
         try:
             yield from _journal(data, owner, journaled)
@@ -174,7 +174,7 @@ def _journal(data: Path, owner: str, journaled: set[bytes]) -> Iterator[str]:
 
 
 def _marks(directory: Path, topic_id: str | None) -> Iterator[str]:
-    """What is wrong with the small files of a log."""
+    """The problems of the small files of a log."""
     try:
         found = read_topic_id(_FILES, directory)
         if found is None:
@@ -192,7 +192,7 @@ def _marks(directory: Path, topic_id: str | None) -> Iterator[str]:
 
 
 def _log(directory: Path, point: int) -> Iterator[str]:
-    """What is wrong with the segments of a log."""
+    """The problems of the segments of a log."""
     try:
         bases = segment_bases(_FILES, directory)
         check_first_segment(_FILES, directory, bases)

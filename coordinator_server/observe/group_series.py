@@ -46,7 +46,7 @@ class GroupChoice:
 
 @dataclass(frozen=True, slots=True)
 class TopicSource:
-    """What is known of topics without looking into their files."""
+    """The facts about topics that need no look into their files."""
 
     partitions: Callable[[], Mapping[str, int]]
     """How many partitions every topic has."""

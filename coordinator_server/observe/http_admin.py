@@ -30,7 +30,7 @@ class AdminRoutes:
         self._token = token.encode() if token else None
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served."""
+        """The routes."""
         group = "/api/groups/{group_id:[^/]*}"
         return [
             web.post(f"{group}/members/{{member_id:[^/]*}}/kick", self._guarded(_kick)),
@@ -85,7 +85,7 @@ def _group(request: web.Request) -> str:
 
 
 def _answer(result: AdminResult) -> web.Response:
-    """What the coordinator said: 200 for NONE, 404 for what is not there, 409 for a refusal."""
+    """The HTTP status of a result: 200 for NONE, 404 for a missing group, 409 for a refusal."""
     if result.error == "NONE":
         return web.json_response({"error_code": "NONE"})
     status = 404 if result.error in _NOT_FOUND else 409

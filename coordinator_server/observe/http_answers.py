@@ -87,7 +87,7 @@ async def stream(request: web.Request, start: str, items: Iterable[Form], end: s
 def application(
     routes: Iterable[web.AbstractRouteDef], hosts: "AllowedHosts | None" = None
 ) -> web.Application:
-    """What serves these routes, and answers in JSON where there is none.
+    """The application of these routes; it answers in JSON where there is none.
 
     `hosts` are the names under which it may be asked; without them every name will do.
     """

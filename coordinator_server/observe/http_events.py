@@ -45,7 +45,7 @@ class EventRoutes:
         """Those that are written to: a subscriber that was dropped may still be."""
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served."""
+        """The routes."""
         return [web.get("/api/events", self._serve, allow_head=False)]
 
     async def _serve(self, request: web.Request) -> Any:

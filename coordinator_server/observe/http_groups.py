@@ -48,7 +48,7 @@ class GroupRoutes:
         self._wall_ms = sources.wall_ms
 
     def routes(self) -> list[web.RouteDef]:
-        """What is served."""
+        """The routes."""
         group = "/api/groups/{group_id:[^/]*}"
         return [
             web.get("/api/groups", self._list),
@@ -88,7 +88,7 @@ class GroupRoutes:
         return found
 
     async def _found(self) -> list[Form]:
-        """What is found of all groups, the most rebalances first; others get their turns."""
+        """The findings of all groups, the most rebalances first; other work gets its turns."""
         found: list[Form] = []
         began = time.perf_counter()
         for findings in self._flapping.each():
@@ -149,7 +149,7 @@ class GroupRoutes:
     async def _tell(
         self, request: web.Request, group_id: str, head: Form, since_ms: int = 0
     ) -> Any:
-        """What happened to a group, which may be gone; each rebalance may name hundreds."""
+        """The rebalances of a group, which may be deleted; each may name hundreds of members."""
         limit = whole_number(request.query, "limit", EVENTS, least=1, most=MAX_EVENTS)
         looked_at = self._timeline.of(group_id, max(limit, EVENTS))
         current = self._timeline.current(group_id)

@@ -31,7 +31,7 @@ def _served(name: str) -> web.Response:
 
 
 def page_routes() -> list[web.RouteDef]:
-    """What is served; the files are those of the package, never a path of a request."""
+    """The routes; the files are those of the package, never a path of a request."""
     directory = files("coordinator_server.observe").joinpath("web")
     names = frozenset(entry.name for entry in directory.iterdir() if _is_served(entry.name))
 

@@ -1,4 +1,4 @@
-"""What libraries log (aiohttp, asyncio), as lines of this server's log.
+"""Writes log messages of libraries (aiohttp, asyncio) to this server's log.
 
 Without it they write stack traces of many lines, one for every request that is no HTTP.
 """

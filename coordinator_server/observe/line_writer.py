@@ -9,7 +9,7 @@ from typing import Final
 
 MAX_WAITING_LINES: Final = 10_000
 GATHER_SECONDS: Final = 0.02
-"""What comes within this time after a line is written together with it."""
+"""The time in which lines are gathered into one write."""
 GATHER_CHARS: Final = 1 << 16
 
 

@@ -43,7 +43,7 @@ class JsonLines(NamedTuple):
 
     writer: LineWriter
     node_id: int | None
-    """Who is to be named in every line."""
+    """The fields of every line."""
 
 
 class _Levels:

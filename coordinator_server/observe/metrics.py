@@ -31,7 +31,7 @@ from coordinator_server.observe.timeline import Timeline
 
 
 class Names(NamedTuple):
-    """What numbers on the wire are called."""
+    """The names of API keys and error codes."""
 
     apis: Mapping[int, str]
     errors: Mapping[int, str]

@@ -33,7 +33,7 @@ def family_lines(name: str, family: Family, lines: Sequence[str]) -> Iterator[st
 
 
 def own_lines(group: str, gauges: GroupGauges, rebalances: Mapping[str, int]) -> Lines:
-    """What a group has under our own names; `group` is escaped."""
+    """The series of a group under our own names; `group` is escaped."""
     of = f'{{group="{group}"'
     state, waiting = f"{PREFIX}group_state{of}", f"{PREFIX}group_waiting_members{of}"
     counted, ended = f"{PREFIX}group_rebalances_total", gauges.last_rebalance_ms
@@ -52,7 +52,7 @@ def own_lines(group: str, gauges: GroupGauges, rebalances: Mapping[str, int]) ->
 
 
 def exporter_lines(group: str, gauges: GroupGauges) -> Lines:
-    """What a group has under kafka_exporter's names besides its offsets."""
+    """The series of a group under kafka_exporter's names, without its offsets."""
     of = f'{{consumergroup="{group}"'
     return {
         "kafka_consumergroup_members": [f"kafka_consumergroup_members{of}}} {gauges.members}\n"],
@@ -67,7 +67,7 @@ def _states(start: str, current: str) -> list[str]:
 
 
 def topic_lines(topic: str, partitions: int, end: End, at_most: int) -> Lines:
-    """What a topic has under kafka_exporter's names; the ends of `at_most` partitions."""
+    """The series of a topic under kafka_exporter's names, with the ends of `at_most` partitions."""
     of = f'{{topic="{escaped(topic)}"'
     name = "kafka_topic_partition_current_offset"
     return {
@@ -81,7 +81,7 @@ def topic_lines(topic: str, partitions: int, end: End, at_most: int) -> Lines:
 
 
 class OffsetLines:
-    """What a group has for its offsets, as they come; `group` is escaped."""
+    """The series of a group's offsets, one by one; `group` is escaped."""
 
     def __init__(self, group: str, end: End) -> None:
         self._group = group

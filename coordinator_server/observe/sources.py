@@ -12,7 +12,7 @@ from coordinator_server.observe.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What is known about groups, and who may change them."""
+    """The sources of facts about groups, and the administrator of groups."""
 
     status: StatusSource
     timeline: Timeline

@@ -1,4 +1,4 @@
-"""What the observers ask of the running coordinator, and the shapes of its answers."""
+"""The observers' view of the running coordinator, and its data types."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ PARTITION_STATES = ("initial", "loading", "active", "failed", "closed")
 """States of a coordinator partition, as they are named in metrics and JSON."""
 
 MEMORY_KINDS = ("groups", "members", "offsets")
-"""What is kept for clients, as far as it is estimated."""
+"""The estimated memory held for clients."""
 
 
 class Unserved(NamedTuple):
@@ -82,7 +82,7 @@ class GroupGauges(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdminResult:
-    """What became of an operator's wish."""
+    """The result of an operator's request."""
 
     error: str
     """Kafka's name of the error; `NONE` is success."""
@@ -96,7 +96,7 @@ class AdminResult:
 
 
 class GroupAdmin(Protocol):
-    """What operators may do to groups; each is answered when it is durable, and raises nothing."""
+    """The actions of operators on groups; each returns when it is durable, and raises nothing."""
 
     async def kick(
         self, group_id: str, member_id: str, group_instance_id: str | None, reason: str

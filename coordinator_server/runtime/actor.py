@@ -96,7 +96,7 @@ class GroupActor:
         )
 
     def fetched(self, event: FetchOffsets) -> Sequence[FetchedTopic] | None:
-        """What the group tells at once, if nothing is ahead of the event."""
+        """The offsets of the group, if no event is ahead of this one."""
         if not self.is_settled:
             return None
         try:

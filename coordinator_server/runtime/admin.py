@@ -1,4 +1,4 @@
-"""What operators do to groups: events like any request's, answered when they are durable."""
+"""Actions of operators on groups: events like those of requests, answered when durable."""
 
 import asyncio
 from collections.abc import Callable, Sequence

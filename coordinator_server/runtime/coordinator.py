@@ -117,7 +117,7 @@ class Coordinator:
         return None if actor is None else actor.fetched(event)
 
     def recommittal(self, group_id: str, asked: CommitOffsets) -> Recommittal:
-        """What makes a commit once more, with other offsets; `asked` is without a token.
+        """A repeatable commit, for other offsets; `asked` has no token.
 
         Raises ValueError for a commit that cannot be laid out beforehand.
         """

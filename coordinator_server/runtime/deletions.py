@@ -8,7 +8,7 @@ from coordinator_server.runtime.ticket import CallbackTicket
 
 
 class Deletions:
-    """What a tenure that ends has not written down is left to the next one."""
+    """Deletions that a tenure has not written when it ends are left to the next one."""
 
     def __init__(self, deleted: DeletedTopics) -> None:
         """`deleted` is shared by all partitions."""

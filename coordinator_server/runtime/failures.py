@@ -1,4 +1,4 @@
-"""What a failure of the coordinator, not of the request, becomes for each API: one table."""
+"""The table of errors that each API returns for a failure of the coordinator."""
 
 from enum import Enum
 from typing import Final
@@ -61,7 +61,7 @@ _EXCEPTIONS: Final[dict[tuple[Failure, type[Event] | type[Result]], Result]] = {
 
 
 def answer_to(failure: Failure, asked: Event | Result | None) -> Result:
-    """What to answer a request, given the event or the result that was held back."""
+    """The response to a request, given its event or its held result."""
     exception = _EXCEPTIONS.get((failure, type(asked)))  # type: ignore[arg-type]
     if exception is not None:
         return exception

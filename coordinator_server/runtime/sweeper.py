@@ -1,4 +1,4 @@
-"""What goes over the groups of all partitions: the expiry sweep, and topics that are deleted.
+"""Visits the groups of all partitions: to expire offsets, and to forget deleted topics.
 
 The sweep reaches each group as an event, a chunk of groups per turn of the event loop, so that it
 never holds up requests for long.

@@ -141,7 +141,7 @@ class Tenure:
             self._dependencies.publish(observation)
 
     def waits(self) -> Iterator[tuple[object, object]]:
-        """What waits to be done, in pairs: where, and an object that is another one after progress.
+        """The waiting work as pairs: its place, and an object that changes with progress.
 
         Requests that are parked wait for others, not for this tenure: they are not among them.
         """
@@ -194,7 +194,7 @@ class Tenure:
     def commit_again(
         self, actor: GroupActor, repeat: RepeatedCommit, offsets: Sequence[bytes], token: Token
     ) -> None:
-        """What `carry_out` does for a repeated commit, which its group has accepted."""
+        """As `carry_out`, for a repeated commit that its group has accepted."""
         try:
             encoded = self.writer.append_again(actor, repeat.template, offsets, self._context)
             actor.group.commit_again(repeat, encoded)

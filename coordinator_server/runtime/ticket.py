@@ -24,7 +24,7 @@ class Ticket(ABC):
 
     @abstractmethod
     def deliver(self, result: Result) -> None:
-        """What is done with the result; called by `resolve` alone."""
+        """Deliver the result; only `resolve` calls this."""
 
     def failed(self, _bug: Exception) -> bool:
         """Delivering has raised: whoever asked hears of that instead; False if nobody can."""

@@ -25,7 +25,7 @@ LEAST_LOOKS: Final = 3
 
 
 class _Seen:
-    """What was ahead at an earlier look.
+    """The head of each queue at the last look.
 
     No dataclass: mypyc cannot compile one that has a field of type `object`.
     """

@@ -90,7 +90,7 @@ class Writer:
         self._flush_soon: Callable[[], None] = self._flush
         self._when_appended: AppendCallback = self._appended
         self._drained: asyncio.Future[None] | None = None
-        """What `drain` waits for."""
+        """The future of `drain`."""
         self._stopped = False
 
     @property

@@ -16,7 +16,7 @@ class NotOurs(RuntimeError):
 
 
 class ExternalCoordinator:
-    """What a TestCoordinator can do that any broker can; the rest raises NotOurs."""
+    """The part of TestCoordinator that any broker supports; the rest raises NotOurs."""
 
     is_external = True
 
@@ -46,7 +46,7 @@ class ExternalCoordinator:
                 check(error, f"CreateTopics of {name!r}")
 
     def __getattr__(self, name: str) -> NoReturn:
-        """What only a coordinator of the test's own has."""
+        """Raise NotOurs: only a coordinator of the test's own supports this."""
         if hasattr(TestCoordinator, name):
             raise NotOurs(
                 f"coordinator.{name}: {self.bootstrap} is not ours (--coordinator-address), so its "

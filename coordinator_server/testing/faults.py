@@ -1,4 +1,4 @@
-"""What is to go wrong for the next requests: an error, a late answer, a lost connection.
+"""Faults for the next requests: an error, a late response, a lost connection.
 
 coordinator.fail("OffsetCommit", "NOT_COORDINATOR", times=2)
 coordinator.delay("Heartbeat", seconds=3, client="worker-1")
@@ -61,7 +61,7 @@ class Which:
 
 
 class Fault:
-    """What goes wrong for some requests, until it is cleared; `with` clears it at the end."""
+    """A fault of some requests, until it is cleared; `with` clears it at the end."""
 
     def __init__(self, faults: "Faults", which: Which, times: int | None) -> None:
         self._faults = faults
@@ -191,7 +191,7 @@ class Faults:
     # --- for the server ---
 
     def take(self, call: SessionCall) -> ErrorCode | Late | None:
-        """What the coming request meets, if anything."""
+        """The fault of the next request, if there is one."""
         with self._changed:
             for fault, met in self._planned.items():
                 if fault.which.has(call):

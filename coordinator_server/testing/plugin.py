@@ -98,7 +98,7 @@ def coordinator(
 
 
 def _settings_of(marker: pytest.Mark) -> Mapping[str, str]:
-    """What is between the brackets of a marker."""
+    """The arguments of a marker."""
     given = marker.args[0] if len(marker.args) == 1 and not marker.kwargs else None
     if not isinstance(given, Mapping):
         pytest.fail(

@@ -28,7 +28,7 @@ DEFAULTS: Mapping[str, str] = {
     "auto.create.topics.enable": "true",
     "log.flush": "os",
 }
-"""What differs from a server that is run: any free port, no HTTP, nothing waits for the disk."""
+"""Settings that differ from those of a service: any free port, no HTTP, no wait for the disk."""
 
 
 ORIGIN = "coordinator settings"

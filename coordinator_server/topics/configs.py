@@ -19,9 +19,9 @@ LONGEST_TOLD: Final = 1_000
 MOST_DIGITS: Final = 1_000
 """So many are read of a number: Python reads no more than some thousands."""
 _BLANK: Final = "".join(map(chr, range(33)))
-"""What Java's `trim` removes."""
+"""The characters that Java's `trim` removes."""
 _DOUBLE: Final = r"[+-]?(NaN|Infinity|([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
-"""What Java reads as one, but for hexadecimal digits."""
+"""The numbers that Java reads, without hexadecimal ones."""
 _PAIR: Final = re.compile("([0-9]+:[0-9]+)?")
 _LONGEST: Final = (1 << 63) - 1
 

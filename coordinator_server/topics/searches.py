@@ -23,7 +23,7 @@ class Searches:
     def __init__(self) -> None:
         self._threads = DiskThreads("search", AT_ONCE)
         self._stopping: set[threading.Event] = set()
-        """What stops each that has not ended."""
+        """Stops each search that has not ended."""
         self._closed = False
 
     async def run(self, search: Search, log: SegmentLog, up_to: int) -> TimestampAndOffset | None:

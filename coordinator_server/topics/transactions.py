@@ -23,7 +23,7 @@ class Aborted(NamedTuple):
 
 
 class Transactions:
-    """What read_committed readers of a log have to know; it follows the log as that grows."""
+    """The transactions of a log, for read_committed readers; follows the log as it grows."""
 
     def __init__(self) -> None:
         self.end = 0

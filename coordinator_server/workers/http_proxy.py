@@ -321,7 +321,7 @@ def _kept(answer: ClientResponse) -> Mapping[str, str]:
 
 
 class _SupervisorMetrics(Collector):
-    """What the supervisor itself has to say."""
+    """The series of the supervisor itself."""
 
     def __init__(self, workers: Sequence[WorkerHttp]) -> None:
         self._workers = workers

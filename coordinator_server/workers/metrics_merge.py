@@ -23,7 +23,7 @@ _LEAST: Final = ("_idle_seconds", "process_start_time_seconds")
 
 
 class MergedMetrics(Collector):
-    """What was scraped last of every worker, merged."""
+    """The last scrape of every worker, merged."""
 
     def __init__(self) -> None:
         self._families: dict[str, Metric] = {}
@@ -33,7 +33,7 @@ class MergedMetrics(Collector):
         self._lives: dict[int, int | None] = {}
         """The process each of these belongs to."""
         self._ended: dict[Key, float] = defaultdict(float)
-        """What processes had counted that are gone."""
+        """The counters of processes that have ended."""
 
     def take(self, worker: int, pid: int | None, text: str) -> None:
         """The metrics of a worker as it has shown them."""

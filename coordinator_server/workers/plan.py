@@ -1,4 +1,4 @@
-"""What a worker is told when it begins: its share, its addresses, the topics."""
+"""The plan that a worker gets at its start: its share, its addresses, the topics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ def listeners_of(config: Config, index: int) -> tuple[Listener, ...]:
 
 
 def nodes_of(config: Config, ports: Sequence[Mapping[str, int]]) -> Nodes:
-    """What clients of each listener are told, given the ports every worker has got."""
+    """The advertised addresses of each listener, given the ports of all workers."""
     told = {listener.name: listener for listener in config.advertised()}
     return {
         name: [

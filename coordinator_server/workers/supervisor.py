@@ -194,7 +194,7 @@ class Supervisor:
         )
 
     def _hear(self, worker: WorkerProcess, form: Form) -> None:
-        """What a worker says, of topics above all."""
+        """Take a message of a worker, above all about topics."""
         first, *others = self.workers
         match form["kind"]:
             case "topics":

@@ -1,4 +1,4 @@
-"""Who leads, and which protocol the members vote for."""
+"""The election of the leader, and the members' vote on the protocol."""
 
 from collections import Counter
 
@@ -42,7 +42,7 @@ def select_protocol(group: ClassicGroup) -> str:
 
 
 def joined_members(group: ClassicGroup) -> list[JoinedMember]:
-    """What the leader is told of the members."""
+    """The members as the leader's response lists them."""
     name = group.protocol_name
     assert name is not None, "a generation with members has a protocol"
     return [

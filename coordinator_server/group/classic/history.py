@@ -45,7 +45,7 @@ class MemberTally:
 
 
 class Changes:
-    """Who came and went since the last rebalance ended."""
+    """Members that joined or left since the last rebalance ended."""
 
     __slots__ = ("evicted", "joined", "left", "others_waited_for", "waited_for")
 
@@ -149,7 +149,7 @@ class History:
         )
 
     def further_round(self, cause: Round) -> None:
-        """Somebody disturbed the join phase under way."""
+        """Note that an event has restarted the join phase."""
         if self.rebalance is not None:
             self._add_round(_cut(cause))
 

@@ -29,7 +29,7 @@ def history_key(event: RebalanceEvent) -> RebalanceHistoryKey:
 
 
 def headers(event: RebalanceEvent) -> PackedHeaders:
-    """What the group's record says of the rebalance that it closes, as text in UTF-8."""
+    """The headers of the group's record about the rebalance that it ends, in UTF-8."""
     culprit = event.culprit
     told = [
         b"",
@@ -113,7 +113,7 @@ def _digits(number: int) -> bytes:
 
 
 _NUMBERS: Final = [_digits(number) for number in range(0x100)]
-"""What nearly all are that are no time."""
+"""The usual form of values that are no times."""
 
 
 def _number(number: int) -> bytes:

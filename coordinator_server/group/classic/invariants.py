@@ -1,4 +1,4 @@
-"""What is always true of a classic group between two events; tests and simulation check it."""
+"""Invariants of a classic group between two events; tests and simulation check them."""
 
 from collections import Counter
 from collections.abc import Iterator

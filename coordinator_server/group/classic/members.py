@@ -94,7 +94,7 @@ def kick(group: ClassicGroup, event: KickMember, ctx: Context, out: Effects) -> 
 
 
 def _rebalance_without(group: ClassicGroup, cause: Round, ctx: Context, out: Effects) -> None:
-    """Somebody is gone by its own or somebody's will; the rest share its partitions."""
+    """A member left or was removed: the others share its partitions."""
     if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
         prepare_rebalance(group, cause, ctx, out)
     else:
@@ -151,7 +151,7 @@ def _take_out_pending(
 
 
 def _note_wait(group: ClassicGroup, culprit: Culprit, ctx: Context) -> None:
-    """Somebody goes who has not joined; the initial delay waits for nobody."""
+    """Note that a member leaves which the join phase has waited for."""
     if group.state is states.PREPARING_REBALANCE and group.previous_state is not states.EMPTY:
         group.history.was_held_up_by(culprit, ctx.now)
 
@@ -188,7 +188,7 @@ def pending_deadline_passed(
 
 
 def _go_on_without(group: ClassicGroup, cause: Round, ctx: Context, out: Effects) -> None:
-    """Whoever was waited for is gone; that ends the initial delay too, as in Kafka."""
+    """End the join phase when no awaited member is left; so does the initial delay, as in Kafka."""
     group.history.further_round(cause)
     if group.has_all_members_joined:
         complete_join(group, ctx, out)

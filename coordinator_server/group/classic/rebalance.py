@@ -240,7 +240,7 @@ def _answer_joins(group: ClassicGroup, ctx: Context, out: Effects) -> None:
 
 
 def current_generation(group: ClassicGroup, member: ClassicMember) -> Joined:
-    """What a member is told of the generation; only the leader hears of the others."""
+    """A member's view of the generation; only the leader's lists the others."""
     leads = group.leader == member.member_id
     return Joined(
         member.member_id,

@@ -101,7 +101,7 @@ class ClassicMember:
         return self.join_token is not None or self.sync_token is not None
 
     def metadata(self, protocol_name: str) -> bytes:
-        """What the member said with a protocol it supports."""
+        """The member's metadata of a protocol that it supports."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -183,7 +183,7 @@ class ClassicGroup(GroupKind):
         self.supported_protocols: dict[str, int] = NOTHING
         """How many members support each protocol."""
         self.new_member_added = False
-        """Somebody joined during the initial rebalance delay, which is to be extended."""
+        """Whether a member joined during the initial rebalance delay, which extends it."""
         self.history = History()
 
     # --- state ---

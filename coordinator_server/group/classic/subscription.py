@@ -1,4 +1,4 @@
-"""What a classic group subscribes to, for those who need to know. The state machine does not."""
+"""The topics that a classic group subscribes to; the state machine does not use them."""
 
 from collections.abc import Iterable, Sequence
 

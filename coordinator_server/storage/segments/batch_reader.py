@@ -9,7 +9,7 @@ from coordinator_protocol.offset_commit_scanner import OffsetRun
 from coordinator_server.storage.base import LoadedRecords, LogRecord
 
 RECORDS_PER_TURN: Final = 2_000
-"""What is read in one go, a few milliseconds, and the most records that are handed on together."""
+"""The bytes of one read, a few milliseconds, and the most records handed on together."""
 LONGEST_RUN: Final = 16_384
 """Commits that are handed on together; of those of one key only the last."""
 
@@ -27,7 +27,7 @@ class RunReader:
         """How many more are read before the next pause."""
 
     def take(self, *, flush: bool) -> list[LoadedRecords]:
-        """What was read since the last call, in order; a short run only if it is to be flushed."""
+        """The records read since the last call, in order; few of them only with `flush`."""
         if flush:
             self._turn_over()
         read, self._read = self._read, []

@@ -35,7 +35,7 @@ _LONGEST_WAIT_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """What `log.cleaner.*` says, with its units."""
+    """The settings `log.cleaner.*`, with their units."""
 
     min_cleanable_ratio: float = 0.5
     delete_retention_ms: int = 86_400_000

@@ -57,7 +57,7 @@ def log_directories_in(directory: Path, names: Sequence[str]) -> list[str]:
 
 
 def made_after(directory: Path, names: Sequence[str], file: str) -> list[str]:
-    """What there is of what a server makes after a file."""
+    """The files that a server makes after this one, as far as they exist."""
     later = [name for name in names if name in _ORDER[_ORDER.index(file) + 1 :]]
     later += [name for name in names if name.startswith((FILE_PREFIX, MANIFEST_FILE))]
     return later + log_directories_in(directory, names)
@@ -124,7 +124,7 @@ def _damaged(path: Path, why: str) -> ValueError:
 
 
 def _text(path: Path, data: bytes) -> str:
-    """What a file says. Raises ValueError that names it if that is no text."""
+    """The text of a file. Raises ValueError with its name if it is no text."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -75,7 +75,7 @@ class DirectoryWatch:
             self._lost(log.directory.name, error)
 
     def _find_lost(self) -> tuple[OSError | None, list[tuple[Journaled, OSError]]]:
-        """What is wrong with the data directory, and the logs without their directory. Blocks."""
+        """The problem of the data directory, and the logs whose directory is gone. Blocks."""
         logs = [log for log in self._journal.open_logs() if log.is_open]
         try:
             self._guard.check()

@@ -83,7 +83,7 @@ class Files(Protocol):
         ...
 
     def names(self, directory: Path) -> list[str]:
-        """What is in a directory."""
+        """The names in a directory."""
         ...
 
     def make_directory(self, path: Path) -> None:

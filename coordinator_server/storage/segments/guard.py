@@ -116,7 +116,7 @@ Mark = tuple[int, int, int]
 
 
 def mark_of(directory: Path) -> Mark | None:
-    """What tells the directory of a log from a later one of its name; None if it is gone."""
+    """The identity of a log's directory (device and inode); None if it is gone."""
     try:
         found = (directory / PARTITION_METADATA).stat()
     except OSError:

@@ -18,7 +18,7 @@ _VERSION: Final = 1
 
 
 class Listed(NamedTuple):
-    """What the manifest says of a file of the journal."""
+    """The manifest's entry of a journal file."""
 
     is_synced: bool
     boot: str

@@ -21,7 +21,7 @@ def numbers(directory: Path, owner: str, files: Files = SYSTEM_FILES) -> list[in
 
 
 def owners(directory: Path, files: Files = SYSTEM_FILES) -> list[str]:
-    """Whose journals there are in a directory. Raises OSError.
+    """The owners of the journals in a directory. Raises OSError.
 
     A manifest counts: a journal of which all files are lost has lost records, and has to be read.
     """

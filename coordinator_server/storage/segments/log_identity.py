@@ -88,7 +88,7 @@ def contents_size(files: Files, path: Path) -> int:
 
 
 def read_identity(files: Files, directory: Path) -> bytes:
-    """What the directory of a log says by itself; without an id if it is not marked.
+    """The identity that a log's directory states; without an id if it is not marked.
 
     Raises OSError.
     """

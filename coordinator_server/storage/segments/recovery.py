@@ -10,7 +10,7 @@ TopicIds = Callable[[str], str | None]
 
 
 class Recovery(StrEnum):
-    """What a start does about lost data (`log.recovery`)."""
+    """The reaction of a start to lost data (`log.recovery`)."""
 
     STRICT = "strict"
     """The partitions that may have lost something are not served until they are repaired."""
