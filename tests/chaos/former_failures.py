@@ -6,7 +6,7 @@ FORMER_FAILURES = (
     ("api.offset_fetch._send", "CancelledError"),
     ("app.App._topic_changed", "MemoryError"),
     ("group.commits.commit", "CancelledError"),
-    ("group.group._heartbeat", "CancelledError"),
+    ("group.classic.members.heartbeat", "CancelledError"),
     ("net.connection.Connection.connection_made", "MemoryError"),
     ("net.slow_requests.handle_async:await1:before", "CancelledError"),
     ("net.slow_requests.decode_large", "CancelledError"),
