@@ -9,10 +9,16 @@ from typing import Any
 from coordinator_server.runtime.sender import REPLIES_PER_TURN
 from tests.oracle.oracle.wire import Reply, decode_response, encode_request, frame
 from tests.support.server import ServerProcess
-from tests.support.wire import address
+from tests.support.wire import LOADING, address
 
 MEMBERS = 2 * REPLIES_PER_TURN + 90
 SECONDS = 60
+JOINING = {
+    "session_timeout": 30_000,
+    "rebalance_timeout": 1_000 * SECONDS,
+    "protocol_type": "consumer",
+    "protocols": [{"name": "range", "metadata": b"topics"}],
+}
 
 
 class Member:
@@ -32,16 +38,10 @@ class Member:
 
     async def join_and_sync(self) -> bytes:
         """The assignment that the leader has made for it."""
-        joined = await self.call(
-            "JoinGroup",
-            3,
-            {
-                "session_timeout": 30_000,
-                "rebalance_timeout": 1_000 * SECONDS,
-                "protocol_type": "consumer",
-                "protocols": [{"name": "range", "metadata": b"topics"}],
-            },
-        )
+        joined = await self.call("JoinGroup", 3, JOINING)
+        while joined["error_code"] in LOADING:
+            await asyncio.sleep(0.1)  # the partition is being loaded
+            joined = await self.call("JoinGroup", 3, JOINING)
         assert joined["error_code"] == "NONE", joined
         assert joined["generation_id"] == 1
         self._who["member_id"] = joined["member_id"]

@@ -114,7 +114,7 @@ def carry_out(steps: list[Instruction], root: Path, compiled: str) -> None:
 
 def compile_little(project: Path) -> None:
     little = 'include = ["/coordinator_server/clock.py", "/coordinator_server/loop/batching.py"]'
-    text, found = re.subn(r"include = \[\n[^]]*\]", little, project.read_text())
+    text, found = re.subn(r"include = \[\n[^]]*\]", little, project.read_text(), count=1)
     assert found == 1
     project.write_text(text)
 
