@@ -128,6 +128,7 @@ def copy(words: list[str], context: Path) -> None:
             caches = shutil.ignore_patterns("__pycache__")
             shutil.copytree(source, context / target, ignore=caches)
         else:
+            (context / target).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, context / target)
 
 
